@@ -1,0 +1,1 @@
+//! Encodes a request once.

@@ -1,0 +1,1 @@
+//! Scans one response at a time out of any pieces of it.
