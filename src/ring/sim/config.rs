@@ -75,7 +75,7 @@ pub struct Faults {
     pub yields: f64,
     /// A signal ends a wait.
     pub interrupt: f64,
-    /// An enter takes nothing and returns (`EAGAIN`).
+    /// An enter takes nothing and returns (`EAGAIN`). Below 1, or no enter ever takes anything.
     pub again: f64,
     /// Cancelling says `EALREADY`, and the operation ends a little later.
     pub cancel_already: f64,
@@ -229,13 +229,14 @@ impl ServerModel {
         }
     }
 
-    /// A server whose every trait is drawn.
-    fn drawn(dice: &mut Dice) -> Self {
+    /// A server whose every trait is drawn. A large body takes a few hundred buffers at most, so
+    /// that no seed takes long.
+    fn drawn(dice: &mut Dice, buffer_len: u32) -> Self {
         let sometimes = |dice: &mut Dice, most: f64| {
             if dice.chance(0.3) { dice.between(1, 100) as f64 / 100.0 * most } else { 0.0 }
         };
         let kinds = drawn_kinds(dice);
-        let large = dice.pick(&[2_000, 20_000, 100_000]);
+        let large = dice.pick(&[2_000, 20_000, 100_000]).min(200 * buffer_len);
         Self {
             service_ns: drawn_delay(dice, 20 * MILLISECOND),
             one_way_ns: drawn_delay(dice, 2 * MILLISECOND),
@@ -292,7 +293,7 @@ impl SimConfig {
         let limits = Limits {
             slots: 64,
             buffers: 1 << dice.between(0, 7),
-            buffer_len: dice.pick(&[16, 100, 512, 4_096, 16_384]),
+            buffer_len: dice.pick(&[50, 200, 512, 4_096, 16_384]),
             scratch_len: dice.pick(&[0, 1_000, 65_536]),
         };
         let kernel = dice.between(0, 4);
@@ -325,7 +326,7 @@ impl SimConfig {
                 Delay::Wide(20 * MILLISECOND),
             ]),
             faults: if dice.chance(0.2) { Faults::default() } else { Faults::drawn(dice) },
-            server: ServerModel::drawn(dice),
+            server: ServerModel::drawn(dice, limits.buffer_len),
             trace: false,
         }
     }

@@ -175,7 +175,7 @@ impl Server {
                 None
             }
             ToServer::Reset => {
-                if connection.state == State::Open {
+                if connection.state == State::Open && !connection.client_fin {
                     self.closed_by_worker += 1;
                 }
                 connection.state = State::Closed;

@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn connecting_fails_as_drawn() {
-    let faults: [(fn(&mut Faults), i32, Nanos); 5] = [
+    type Fault = fn(&mut Faults);
+    let faults: [(Fault, i32, Nanos); 5] = [
         (|faults| faults.refused = 1.0, libc::ECONNREFUSED, 9),
         (|faults| faults.connect_reset = 1.0, libc::ECONNRESET, 9),
         (|faults| faults.no_ports = 1.0, libc::EADDRNOTAVAIL, 0),
