@@ -61,13 +61,10 @@ fn levels(cgroups: &ProcessCGroups, mounts: &MountInfos) -> Vec<(Version, PathBu
 /// group outside that part is looked for from the mount point.
 fn directories(mount: &MountInfo, path: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
-    let below = if below.components().any(|part| part.as_os_str() == "..") {
-        Path::new("")
-    } else {
-        below
-    };
-    let top = mount.mount_point.clone();
-    let leaf = top.join(below);
+    let below =
+        if below.components().any(|part| part.as_os_str() == "..") { Path::new("") } else { below };
+    let mut leaf = mount.mount_point.clone();
+    leaf.extend(below);
     let depth = below.components().count();
     std::iter::successors(Some(leaf), |dir| dir.parent().map(Path::to_owned)).take(depth + 1)
 }
@@ -158,7 +155,8 @@ mod tests {
 
     #[test]
     fn version_1_container_sees_only_its_own_part() {
-        let cgroup = "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n";
+        let cgroup =
+            "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n";
         let mounts = "\
             700 690 0:31 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n\
             701 690 0:32 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n";

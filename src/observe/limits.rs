@@ -17,10 +17,7 @@ pub struct Limits {
 impl Limits {
     fn of(resource: Resource) -> Self {
         let limit = getrlimit(resource);
-        Self {
-            soft: limit.current.unwrap_or(u64::MAX),
-            hard: limit.maximum.unwrap_or(u64::MAX),
-        }
+        Self { soft: limit.current.unwrap_or(u64::MAX), hard: limit.maximum.unwrap_or(u64::MAX) }
     }
 
     /// Checks that `needed` descriptors fit, `connections` of them for connections.
