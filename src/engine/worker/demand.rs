@@ -415,7 +415,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         if let Model::Open(open) = &self.model
             && !open.clients
         {
-            let surplus = self.occupied > open.cap_now || self.is_draining();
+            let surplus = self.occupied > open.cap_now;
             return self.connection_is_free(slot, surplus);
         }
         if self.is_open() && self.client_is_done(slot) {
@@ -423,7 +423,8 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             return Ok(());
         }
         if self.is_draining() {
-            return self.retire(slot);
+            // The connections that are left end with the ring.
+            return Ok(());
         }
         match self.plan.think_ns {
             Some((from_ns, to_ns)) => {

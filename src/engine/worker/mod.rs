@@ -131,6 +131,8 @@ pub struct Worker<'a, R, C> {
     idle_poll_ns: Nanos,
     batch_want: u32,
     no_buffers: u64,
+    /// Chains pushed since the last enter.
+    opens: u32,
     /// Asked whether other threads want this CPU; `--spin auto` then sleeps.
     contended: Option<Box<dyn FnMut(Nanos) -> bool>>,
 }
@@ -176,7 +178,8 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             thinking: BinaryHeap::with_capacity(if plan.think_ns.is_some() { slots as usize } else { 0 }),
             deadlines: Deadlines::new(slots),
             gate: Gate::new(interval_ns, first_ns),
-            batching: Batching::new(closed && plan.batch, now),
+            // With think time the rate does not tell what a wait costs.
+            batching: Batching::new(closed && plan.batch && plan.think_ns.is_none(), now),
             rng: Pcg64Mcg::seed_from_u64(plan.seed ^ u64::from(thread).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
             stage: Stage::Running,
             start_ns: now,
@@ -192,6 +195,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             idle_poll_ns: 0,
             batch_want: 1,
             no_buffers: 0,
+            opens: 0,
             contended: None,
             plan,
             ring,
@@ -300,11 +304,16 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             Spin::Auto => self.stretch_ns(now),
         };
         let sleep_ns = wake_ns.saturating_sub(now).saturating_sub(stretch_ns);
-        if sleep_ns == 0 {
+        // The kernel connects to a near server while it takes the chain: a look at once, before
+        // the wait, tells when.
+        let opens = std::mem::take(&mut self.opens);
+        if sleep_ns == 0 || opens > 0 {
             return Wait::POLL;
         }
         let batch = match self.model {
-            Model::Closed(_) if self.stage == Stage::Running => {
+            // While connections are being made each completion counts, so that their times do not
+            // hold the wait for others.
+            Model::Closed(_) if self.stage == Stage::Running && self.gate.is_idle() => {
                 self.batching.next(now, self.in_flight)
             }
             _ => Batch::ONE,
@@ -398,7 +407,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             self.end_ns = Some(self.end_ns.map_or(now, |end_ns| end_ns.min(now)));
             self.unstarted_at_end(now);
         }
-        let ended_ns = self.end_ns.unwrap_or(now).min(now);
+        let ended_ns = self.end_ns.unwrap_or(now).min(now).max(self.record_ns);
         self.recorder.tally.unfinished += self.in_flight_recorded;
         for slot in 0..self.connections.len() {
             if self.connections[slot].carried > 0 {

@@ -94,6 +94,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         };
         self.turn = self.turn.wrapping_add(self.plan.threads as usize);
         self.gate.opened(now);
+        self.opens += 1;
         self.recorder.tally.attempted += 1;
         let connection = &mut self.connections[slot as usize];
         connection.enter(State::Connecting);
