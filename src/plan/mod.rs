@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::clock::Nanos;
 
-pub use pages::{Page, Pick};
+pub use pages::{Page, ParsedUrl, Pick};
 pub use profile::{Profile, Ratio, Segment};
 
 /// One load, resolved from what was typed.
