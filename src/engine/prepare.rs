@@ -79,8 +79,7 @@ pub fn endpoint(plan: &Plan, embedded: Option<SocketAddr>) -> Result<Endpoint, P
                 Some((other, other_port)) => (other, other_port.unwrap_or(*port)),
                 None => (host, *port),
             };
-            let family = plan.dial.family.map(net_family);
-            let found = net::resolve(host, port, family).map_err(PrepareError::Resolve)?;
+            let found = net::resolve(host, port, plan.dial.family).map_err(PrepareError::Resolve)?;
             let wait = Duration::from_nanos(plan.connect_timeout_ns);
             let answering = net::answering(found, wait);
             (answering.addresses, answering.opened)
@@ -97,13 +96,6 @@ fn unix_endpoint(path: &Path) -> Result<Endpoint, PrepareError> {
     let address = SockAddr::unix(path)
         .map_err(|_| PrepareError::UnixPath(path.display().to_string()))?;
     Ok(Endpoint { addresses: vec![address], family: Family::Unix, tried: 0 })
-}
-
-fn net_family(family: crate::plan::IpFamily) -> net::IpFamily {
-    match family {
-        crate::plan::IpFamily::V4 => net::IpFamily::V4,
-        crate::plan::IpFamily::V6 => net::IpFamily::V6,
-    }
 }
 
 /// The workers' jobs. There are as many as the plan has threads, but no more than places.
