@@ -73,7 +73,8 @@ impl Gate {
         self.connecting += 1;
         if self.interval_ns > 0 {
             // One that was not used in time is not made up for.
-            self.next_ns = self.next_ns.max(now.saturating_sub(self.interval_ns)) + self.interval_ns;
+            self.next_ns =
+                self.next_ns.max(now.saturating_sub(self.interval_ns)) + self.interval_ns;
         }
     }
 

@@ -143,9 +143,7 @@ pub fn run(
         }
         match failure {
             Some(error) => Err(error),
-            None => {
-                Ok(Run { workers, start_ns, record_ns: start_ns + warmup_ns, process_cpu_ns })
-            }
+            None => Ok(Run { workers, start_ns, record_ns: start_ns + warmup_ns, process_cpu_ns }),
         }
     })
 }
@@ -245,7 +243,9 @@ fn contention() -> impl FnMut(Nanos) -> bool {
         if now >= looked_ns + CONTENTION_INTERVAL_NS {
             let waited_now_ns = waited_ns();
             contended_until_ns = match (waited_before_ns, waited_now_ns) {
-                (Some(before), Some(after)) if after - before > (now - looked_ns) / CONTENTION_SHARE => {
+                (Some(before), Some(after))
+                    if after - before > (now - looked_ns) / CONTENTION_SHARE =>
+                {
                     now + CONTENTION_PAUSE_NS
                 }
                 (Some(_), Some(_)) if contended_until_ns == Nanos::MAX => now,

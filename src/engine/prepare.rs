@@ -79,7 +79,8 @@ pub fn endpoint(plan: &Plan, embedded: Option<SocketAddr>) -> Result<Endpoint, P
                 Some((other, other_port)) => (other, other_port.unwrap_or(*port)),
                 None => (host, *port),
             };
-            let found = net::resolve(host, port, plan.dial.family).map_err(PrepareError::Resolve)?;
+            let found =
+                net::resolve(host, port, plan.dial.family).map_err(PrepareError::Resolve)?;
             let wait = Duration::from_nanos(plan.connect_timeout_ns);
             let answering = net::answering(found, wait);
             (answering.addresses, answering.opened)
@@ -93,8 +94,8 @@ pub fn endpoint(plan: &Plan, embedded: Option<SocketAddr>) -> Result<Endpoint, P
 }
 
 fn unix_endpoint(path: &Path) -> Result<Endpoint, PrepareError> {
-    let address = SockAddr::unix(path)
-        .map_err(|_| PrepareError::UnixPath(path.display().to_string()))?;
+    let address =
+        SockAddr::unix(path).map_err(|_| PrepareError::UnixPath(path.display().to_string()))?;
     Ok(Endpoint { addresses: vec![address], family: Family::Unix, tried: 0 })
 }
 
@@ -116,9 +117,7 @@ pub fn jobs(
     let threads = (plan.threads as u64).clamp(1, most.max(1)) as u32;
     let slots = most.div_ceil(u64::from(threads)).max(1);
     // Slots of a ring are limited by RLIMIT_NOFILE, for each ring anew.
-    descriptors
-        .check_descriptors(slots, most)
-        .map_err(PrepareError::Descriptors)?;
+    descriptors.check_descriptors(slots, most).map_err(PrepareError::Descriptors)?;
     let pages = encode_pages(plan).map_err(PrepareError::Request)?;
     let template = Assignment {
         thread: 0,
@@ -155,12 +154,7 @@ pub fn jobs(
         .collect())
 }
 
-fn demand(
-    plan: &Plan,
-    endpoint: &Endpoint,
-    descriptors: Limits,
-    ports: LocalPorts,
-) -> Demand {
+fn demand(plan: &Plan, endpoint: &Endpoint, descriptors: Limits, ports: LocalPorts) -> Demand {
     match &plan.load {
         Load::Closed { places, .. } => Demand::Closed { places: places.clone() },
         Load::Open {

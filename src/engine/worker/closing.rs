@@ -66,7 +66,8 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             self.slot_is_free(slot);
             return Ok(());
         };
-        let deadline_ns = *request.deadline_ns.get_or_insert(begun_ns + self.plan.connect_timeout_ns);
+        let deadline_ns =
+            *request.deadline_ns.get_or_insert(begun_ns + self.plan.connect_timeout_ns);
         self.wait_in_queue(slot);
         // One that is due is found by the next look at the deadlines.
         self.deadlines.set(slot, Deadline::Connect, deadline_ns.max(now));

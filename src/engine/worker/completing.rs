@@ -198,7 +198,12 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     }
 
     /// The response is complete.
-    pub(super) fn exchange_done(&mut self, slot: Slot, leftover: bool, now: Nanos) -> io::Result<()> {
+    pub(super) fn exchange_done(
+        &mut self,
+        slot: Slot,
+        leftover: bool,
+        now: Nanos,
+    ) -> io::Result<()> {
         self.deadlines.clear(slot);
         let connection = &mut self.connections[slot as usize];
         let request = connection.request.take().expect("a busy connection has a request");

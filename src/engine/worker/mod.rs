@@ -8,8 +8,8 @@ mod completing;
 mod demand;
 mod opening;
 
-use std::collections::{BinaryHeap, VecDeque};
 use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -26,8 +26,8 @@ use crate::clock::{Clock, MICROSECOND, MILLISECOND, Nanos, SECOND};
 use crate::plan::pages::Picker;
 use crate::plan::{Arrive, Spin};
 use crate::ring::{AddressId, BytesId, Counters, Ring, Slot, Wait};
-use crate::stats::worker_stats::WorkerStats;
 use crate::stats::Recorder;
+use crate::stats::worker_stats::WorkerStats;
 
 use demand::Model;
 
@@ -139,7 +139,13 @@ pub struct Worker<'a, R, C> {
 
 impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
     /// A worker over a ring that was made on this thread.
-    pub fn new(plan: Assignment, mut ring: R, clock: C, stop: &'a StopFlag, recorder: Recorder) -> Self {
+    pub fn new(
+        plan: Assignment,
+        mut ring: R,
+        clock: C,
+        stop: &'a StopFlag,
+        recorder: Recorder,
+    ) -> Self {
         let slots = plan.slots;
         let mut add = |bytes: &Vec<u8>| (ring.add_bytes(bytes.clone()), bytes.len() as u32);
         let pages: Vec<Page> = plan
@@ -175,12 +181,18 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             empty: Vec::with_capacity(slots as usize),
             idle: Lists::new(slots),
             queue: VecDeque::with_capacity(slots as usize),
-            thinking: BinaryHeap::with_capacity(if plan.think_ns.is_some() { slots as usize } else { 0 }),
+            thinking: BinaryHeap::with_capacity(if plan.think_ns.is_some() {
+                slots as usize
+            } else {
+                0
+            }),
             deadlines: Deadlines::new(slots),
             gate: Gate::new(interval_ns, first_ns),
             // With think time the rate does not tell what a wait costs.
             batching: Batching::new(closed && plan.batch && plan.think_ns.is_none(), now),
-            rng: Pcg64Mcg::seed_from_u64(plan.seed ^ u64::from(thread).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            rng: Pcg64Mcg::seed_from_u64(
+                plan.seed ^ u64::from(thread).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            ),
             stage: Stage::Running,
             start_ns: now,
             record_ns: now,
