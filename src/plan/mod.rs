@@ -2,13 +2,15 @@
 
 pub mod pages;
 pub mod profile;
+pub mod random;
+pub mod sitemap;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::clock::Nanos;
 
-pub use pages::{Page, Pick};
+pub use pages::{Page, ParsedUrl, Pick};
 pub use profile::{Profile, Ratio, Segment};
 
 /// One load, resolved from what was typed.
