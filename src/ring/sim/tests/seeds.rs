@@ -10,7 +10,10 @@ const PATIENCE_NS: Nanos = 200 * MILLISECOND;
 enum Phase {
     Idle,
     Busy,
+    /// What is pending is being cancelled.
     Ending,
+    /// Nothing is pending but the close.
+    Closing,
 }
 
 struct Client {
@@ -66,16 +69,13 @@ impl Client {
                 self.lab.receive_multi(slot);
             }
             // Also where it is ending: a link that had not begun could not be cancelled.
-            _ if phase != Phase::Idle && now - since > PATIENCE_NS => self.end(slot),
+            Phase::Busy | Phase::Ending if now - since > PATIENCE_NS => self.end(slot),
             _ => {}
         }
     }
 
     /// Everything that may be pending is cancelled; the slot is closed when all has ended.
     fn end(&mut self, slot: Slot) {
-        if self.due[slot as usize] == 0 {
-            return;
-        }
         self.phases[slot as usize] = (Phase::Ending, self.lab.clock.now());
         self.due[slot as usize] += 3;
         self.lab.ring.reserve(3).expect("room");
@@ -104,7 +104,7 @@ impl Client {
             self.due[index] += 1;
             self.lab.receive_multi(slot);
         } else if self.due[index] == 0 {
-            self.phases[index].0 = Phase::Ending;
+            self.phases[index].0 = Phase::Closing;
             self.due[index] = 1;
             self.lab.close(slot, PLAIN);
         }
