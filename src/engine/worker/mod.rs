@@ -359,6 +359,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
         if self.stage == Stage::Running && self.stop.load(Ordering::Relaxed) > 0 {
             self.interrupted = true;
             self.end_ns = Some(self.end_ns.map_or(now, |end_ns| end_ns.min(now)));
+            self.recorder.stop(now);
         }
     }
 
@@ -408,7 +409,11 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
 
     /// `wake_ns`, or before it the next deadline or the longest wait.
     fn earliest(&self, now: Nanos, wake_ns: Option<Nanos>) -> Nanos {
-        let limit_ns = now + LONGEST_WAIT_NS;
+        let mut limit_ns = now + LONGEST_WAIT_NS;
+        if self.stage != Stage::Preconnect {
+            // A second is handed over when it is past, also where nothing else happens then.
+            limit_ns = limit_ns.min(self.recorder.second_ends_ns().max(now + 1));
+        }
         [wake_ns, self.deadlines.next_ns()].into_iter().flatten().fold(limit_ns, Nanos::min)
     }
 
