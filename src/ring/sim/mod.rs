@@ -5,6 +5,8 @@
 //! completion ([`Truth::digest`]). A worker that breaks a rule of HTTP or of the ring is told so by
 //! a panic that begins with `worker bug`.
 //!
+//! Where a rule can be tried on any machine, `tests/agreement.rs` tries it on the kernel too.
+//!
 //! # What is modelled
 //!
 //! * **Submission** in order. A chain's later links begin in deferred work: within this enter, or
@@ -15,8 +17,9 @@
 //!   pieces of work than that ([`SimConfig::lazy_wake`]), however many completions one of them would
 //!   give: waiting for more than one without a timeout can hang.
 //! * **Shutdown** runs on a thread of the kernel's (`REQ_F_FORCE_ASYNC`), later than what was
-//!   submitted after it, and looks its slot up only then: what is not linked behind it may find the
-//!   slot closed, or hold a new connection. It fails with `ENOTCONN` on a socket that was reset.
+//!   submitted after it, and looks its slot up only then, to find it closed, or another connection
+//!   in it, unless what empties the slot is linked behind it. `ENOTCONN`, which it gives on a socket
+//!   that was reset, does not fail its links, and is skipped like a success.
 //! * **Slots**: closing and replacing do not end what is pending; the socket lives on with it. Before
 //!   Linux 6.13 it also lives on with every operation that began before, on *any* slot
 //!   ([`SimConfig::serial_release`]): a close there sends no FIN while other receives are armed.

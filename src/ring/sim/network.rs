@@ -302,14 +302,12 @@ impl Network {
     /// Whether more could be put into it, or an error be reported.
     pub(super) fn is_writable(&self, id: SocketId) -> bool {
         let socket = self.socket(id);
+        let is_full = socket.sent - socket.acknowledged >= u64::from(self.server.model.send_buffer);
         socket.errno.is_some()
-            || socket.shut
             || match socket.state {
                 State::Connecting => false,
                 State::Unconnected | State::Dead => true,
-                State::Connected => {
-                    socket.sent - socket.acknowledged < u64::from(self.server.model.send_buffer)
-                }
+                State::Connected => socket.shut || !is_full,
             }
     }
 
@@ -322,7 +320,12 @@ impl Network {
     pub(super) fn shutdown(&mut self, id: SocketId, at: Nanos) -> i32 {
         let socket = self.socket_mut(id);
         match socket.state {
-            State::Unconnected | State::Dead => return -libc::ENOTCONN,
+            State::Unconnected | State::Dead => {
+                // It refuses, and shuts all the same.
+                socket.shut = true;
+                self.woken.push(id);
+                return -libc::ENOTCONN;
+            }
             State::Connecting => {
                 socket.state = State::Unconnected;
                 socket.connect_errno = Some(libc::ECONNRESET);

@@ -211,12 +211,16 @@ impl SimRing {
         let operation = self.operations[index].as_ref().expect("it was found");
         if let Op::Shutdown { slot } = operation.entry.op {
             let now = self.net.clock.now();
-            let result = match self.occupant(slot) {
-                Some(socket) => self.net.shutdown(socket, now),
-                None => -libc::EBADF,
+            // What shutdown itself returns is no failure to the ring (io_shutdown never calls
+            // req_set_fail); a slot that is empty is.
+            let end = match self.occupant(slot) {
+                Some(socket) => {
+                    End { failed: false, ..End::result(self.net.shutdown(socket, now)) }
+                }
+                None => End::errno(libc::EBADF),
             };
             let operation = self.remove(index as u32);
-            self.conclude_later(operation, result);
+            self.conclude_later(operation, end);
         } else {
             self.mark_cancelled(index);
         }
@@ -337,9 +341,9 @@ impl SimRing {
     }
 
     /// As `conclude`, from another thread: the completion is posted by deferred work.
-    fn conclude_later(&mut self, operation: Operation, result: i32) {
+    fn conclude_later(&mut self, operation: Operation, end: End) {
         let Entry { token, flags, .. } = operation.entry;
-        let failed = result < 0;
+        let End { result, failed, .. } = end;
         if failed || !flags.skip_success {
             let completion = Completion { token, result, more: false, buffer: None };
             self.work.push_back(Work::Post(completion));

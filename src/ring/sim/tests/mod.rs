@@ -1,5 +1,6 @@
 //! One small test for each rule of the model, and a naive client over many seeds.
 
+mod agreement;
 mod links;
 mod network;
 mod receiving;
