@@ -226,7 +226,7 @@ fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
     }
     let in_order = busiest(result).map(|(_, worker)| {
         format!(
-            "the generator is in order: at work for {} of the time{}",
+            "the generator is in order: busy {}{}",
             percent(worker.busy),
             result.latency.lag.p99_us.map_or(String::new(), |us| format!(", lag p99 {}", time(us))),
         )
@@ -257,16 +257,12 @@ fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
 fn closed_model(result: &RunResult) -> Finding {
     let service = result.latency.service.mean_us.unwrap_or_default();
     let mut reasons = vec![format!(
-        "closed model: {} connections wait for their answers ({} on average), so they and the \
-         server set the rate together",
+        "{} connections wait for their answers ({} on average); more might get more",
         format_count(result.connections.peak_open),
         time(service),
     )];
     if let Some((_, worker)) = busiest(result) {
-        reasons.push(format!(
-            "the generator is in order: at work for {} of the time",
-            percent(worker.busy)
-        ));
+        reasons.push(format!("the generator is in order: busy {}", percent(worker.busy)));
     }
     (LimitedBy::Connections, Sure::Low, reasons)
 }

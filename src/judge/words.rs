@@ -17,7 +17,7 @@ pub fn percent(share: f64) -> String {
         p if p < 0.01 => "under 0.01 %".to_owned(),
         p if p < 1.0 => format!("{p:.2} %"),
         p if p < 9.95 => format!("{p:.1} %"),
-        p if p >= 99.0 && p < 100.0 => format!("{:.2} %", (p * 100.0).floor() / 100.0),
+        p if (99.0..100.0).contains(&p) => format!("{:.2} %", (p * 100.0).floor() / 100.0),
         p => format!("{p:.0} %"),
     }
 }
