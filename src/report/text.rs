@@ -287,7 +287,7 @@ fn generator(page: &mut Page, result: &RunResult) {
     let batching = &result.generator.batching;
     if batching.want > 1 {
         let text = format!(
-            "waited for up to {} answers at once, for at most {}",
+            "waited for up to {} answers at once, which may add {} to a response",
             batching.want,
             time(batching.min_wait_us),
         );
