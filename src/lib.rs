@@ -14,6 +14,7 @@ pub mod stats;
 pub mod units;
 
 // Floor 2: what is to be done, and the server to try it on.
+pub mod judge;
 pub mod plan;
 pub mod serve;
 

@@ -72,7 +72,7 @@ pub struct WorkerFigures {
     pub no_buffers: u64,
     /// The most completions that a pass waited for.
     pub batch_want: u32,
-    /// The longest that it waited for all of them.
+    /// What that may have added to a response.
     pub batch_wait_ns: Nanos,
 }
 

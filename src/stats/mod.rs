@@ -20,3 +20,6 @@ pub use live::{Live, MergedSecond};
 pub use recorder::{Exchange, Recorder};
 pub use second::Second;
 pub use worker_stats::WorkerStats;
+
+#[cfg(test)]
+pub(crate) mod samples;

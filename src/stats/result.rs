@@ -264,7 +264,7 @@ pub struct RingCounters {
 pub struct Batching {
     /// The most completions that a pass waits for.
     pub want: u32,
-    /// The longest that it waits for all of them.
+    /// What that may have added to a response.
     pub min_wait_us: f64,
 }
 
