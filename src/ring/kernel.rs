@@ -218,10 +218,11 @@ impl KernelRing {
                     .build()
             }
             Op::Send { slot, bytes, from, to } => {
+                send(slot, &self.bytes[bytes.0 as usize][from as usize..to as usize], 0)
+            }
+            Op::SendNow { slot, bytes, from, to } => {
                 let part = &self.bytes[bytes.0 as usize][from as usize..to as usize];
-                opcode::Send::new(types::Fixed(slot), part.as_ptr(), to - from)
-                    .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
-                    .build()
+                send(slot, part, libc::MSG_DONTWAIT)
             }
             Op::ReceiveMulti { slot } => receive(slot, RECV_MULTISHOT | RECVSEND_POLL_FIRST),
             Op::Receive { slot } => receive(slot, RECVSEND_POLL_FIRST),
@@ -234,6 +235,9 @@ impl KernelRing {
             Op::Cancel { token } => opcode::AsyncCancel::new(token.bits()).build(),
             Op::Shutdown { slot } => {
                 opcode::Shutdown::new(types::Fixed(slot), libc::SHUT_RDWR).build()
+            }
+            Op::ShutdownWrite { slot } => {
+                opcode::Shutdown::new(types::Fixed(slot), libc::SHUT_WR).build()
             }
             Op::Close { slot } => opcode::Close::new(types::Fixed(slot)).build(),
             Op::AcceptMulti { listener } => {
@@ -466,6 +470,13 @@ fn receive(slot: Slot, priority: u16) -> squeue::Entry {
     opcode::Recv::new(types::Fixed(slot), std::ptr::null_mut(), 0)
         .ioprio(priority)
         .buf_group(BUFFER_GROUP)
+        .build()
+}
+
+/// The send of a part of our bytes, which stay where they are for as long as the ring lives.
+fn send(slot: Slot, part: &[u8], flags: libc::c_int) -> squeue::Entry {
+    opcode::Send::new(types::Fixed(slot), part.as_ptr(), part.len() as u32)
+        .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL | flags)
         .build()
 }
 
