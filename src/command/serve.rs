@@ -1,0 +1,25 @@
+//! `ringload serve`: the embedded server, on its own.
+
+use std::io::{self, Write};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::serve::{Config, Server};
+
+/// Serves until SIGINT or SIGTERM, and gives which of them came. The address goes to standard
+/// error once all threads accept.
+///
+/// # Errors
+/// The server cannot be started, or one of its threads failed.
+pub fn run(config: &Config) -> io::Result<i32> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let server = Server::start(config)?;
+    let mut stderr = io::stderr().lock();
+    writeln!(stderr, "serving http://{}/ with {} threads", server.addr(), config.threads)?;
+    stderr.flush()?;
+    drop(stderr);
+    let signal = signals.forever().next().unwrap_or(SIGTERM);
+    server.stop()?;
+    Ok(signal)
+}
