@@ -2,13 +2,16 @@
 
 pub mod pages;
 pub mod profile;
+pub mod random;
+pub mod sitemap;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::clock::Nanos;
 
-pub use pages::{Page, Pick};
+pub use crate::net::IpFamily;
+pub use pages::{Page, ParsedUrl, Pick};
 pub use profile::{Profile, Ratio, Segment};
 
 /// One load, resolved from what was typed.
@@ -81,15 +84,6 @@ pub struct Dial {
     pub unix_socket: Option<PathBuf>,
     /// How a connection is closed.
     pub close: Close,
-}
-
-/// An IP family that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IpFamily {
-    /// `-4`
-    V4,
-    /// `-6`
-    V6,
 }
 
 /// How a connection that we close is closed.
