@@ -5,18 +5,19 @@ use std::io::{self, Write};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::serve::{Config, Server};
+use crate::plan::serve::ServePlan;
+use crate::serve::Server;
 
 /// Serves until SIGINT or SIGTERM, and gives which of them came. The address goes to standard
 /// error once all threads accept.
 ///
 /// # Errors
 /// The server cannot be started, or one of its threads failed.
-pub fn run(config: &Config) -> io::Result<i32> {
+pub fn run(plan: &ServePlan) -> io::Result<i32> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let server = Server::start(config)?;
+    let server = Server::start(plan)?;
     let mut stderr = io::stderr().lock();
-    writeln!(stderr, "serving http://{}/ with {} threads", server.addr(), config.threads)?;
+    writeln!(stderr, "serving http://{}/ with {} threads", server.address(), plan.threads)?;
     stderr.flush()?;
     drop(stderr);
     let signal = signals.forever().next().unwrap_or(SIGTERM);

@@ -91,13 +91,17 @@ impl Action {
             Path::Status(code) => Self::Answer(held.hold(answer(Content::Status(code)))),
             Path::Unknown => Self::Answer(held.hold(answer(Content::Status(404)))),
             Path::Close => {
-                Self::Answer(held.hold(Answer { keep: Keep::Close, ..answer(Content::Ok) }))
+                let ready = held.hold(Answer { keep: Keep::Close, ..answer(Content::Ok) });
+                // A client that did not ask for it may have sent more.
+                let linger = keep != Keep::Close;
+                Self::Answer(Ready {
+                    after: if linger { After::Linger } else { ready.after },
+                    ..ready
+                })
             }
             Path::Delay(from, to) => Self::Delay(from, to, held.hold(answer(Content::Ok))),
             Path::Cpu(time) => Self::Cpu(time, held.hold(answer(Content::Ok))),
-            Path::Slow(n, _) if n == 0 || head_only => {
-                Self::sized(answer(Content::Bytes(n)), held)
-            }
+            Path::Slow(n, _) if n == 0 || head_only => Self::sized(answer(Content::Bytes(n)), held),
             Path::Slow(n, time) => Self::Slow(answer(Content::Bytes(n)), time),
             Path::Never => Self::Never,
             Path::Reset => Self::Reset,

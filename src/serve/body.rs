@@ -87,7 +87,8 @@ impl Body {
         while at < bytes.len() && !self.is_done() {
             at += match &mut self.state {
                 State::Length(left) | State::Data(left) => {
-                    let taken = (bytes.len() - at).min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    let taken =
+                        (bytes.len() - at).min(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= taken as u64;
                     taken
                 }
@@ -214,9 +215,24 @@ mod tests {
     #[test]
     fn refuses_malformed_chunks_wherever_they_are_split() {
         for text in [
-            "\r\n", "g\r\n", "-1\r\n", "0x1\r\n", "1 \r\n", "1;\r\n", "1;a=\r\n", "1;a=\"b\r\n",
-            "1\n", "1\r\r", "1\r\nab", "1\r\na\n", "00000000000000001\r\n", "0\r\n: a\r\n\r\n",
-            "0\r\na\r\n\r\n", "0\r\na b: c\r\n", "0\r\na: b\nc: d", "0\r\n\n",
+            "\r\n",
+            "g\r\n",
+            "-1\r\n",
+            "0x1\r\n",
+            "1 \r\n",
+            "1;\r\n",
+            "1;a=\r\n",
+            "1;a=\"b\r\n",
+            "1\n",
+            "1\r\r",
+            "1\r\nab",
+            "1\r\na\n",
+            "00000000000000001\r\n",
+            "0\r\n: a\r\n\r\n",
+            "0\r\na\r\n\r\n",
+            "0\r\na b: c\r\n",
+            "0\r\na: b\nc: d",
+            "0\r\n\n",
         ] {
             for split in 0..=text.len() {
                 let found = read(text.as_bytes(), split);

@@ -7,7 +7,7 @@
 
 mod action;
 mod answer;
-mod body;
+pub mod body;
 mod connection;
 mod paths;
 mod recall;
@@ -29,9 +29,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 pub use stats::{Gaps, Stats};
 
-use crate::clock::{Monotonic, Nanos};
+use crate::clock::Monotonic;
 use crate::observe::limits::raise_nofile;
 use crate::observe::process::set_timer_slack_1ns;
+use crate::plan::serve::{ServePlan, Stall};
 use crate::ring::kernel::KernelRing;
 use crate::ring::{Features, Limits};
 use stats::Shared;
@@ -45,28 +46,6 @@ const MAX_SLOTS: u64 = 64 * 1024;
 const BUFFERS: u16 = 1024;
 /// Bytes of a receive buffer: most requests fit one.
 const BUFFER_LEN: u32 = 4096;
-
-/// What is to be served.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Where to listen; port 0: a free one.
-    pub http: SocketAddr,
-    /// Threads, at least 1.
-    pub threads: usize,
-    /// The CPUs to run on, dealt out to the threads in turn; empty: not pinned.
-    pub cpus: Vec<usize>,
-    /// When to freeze, once.
-    pub stall: Option<Stall>,
-}
-
-/// A time for which nothing is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stall {
-    /// How long, nanoseconds.
-    pub length_ns: Nanos,
-    /// When, nanoseconds after the start.
-    pub at_ns: Nanos,
-}
 
 /// A server that runs. It is stopped when it is dropped.
 pub struct Server {
@@ -83,10 +62,12 @@ impl Server {
     ///
     /// # Errors
     /// The address cannot be bound, or a ring cannot be made (see [`KernelRing::new`]).
-    pub fn start(config: &Config) -> io::Result<Self> {
+    pub fn start(plan: &ServePlan) -> io::Result<Self> {
         let slots = raise_nofile().soft.min(MAX_SLOTS) as u32;
-        let features = KernelRing::probe()?;
-        let listeners = listen(config.http, config.threads.max(1))?;
+        // On a thread of its own: the kernel takes a ring down behind its owner's back and
+        // interrupts the owner's system calls for it (EINTR) a while after it was dropped.
+        let features = thread::spawn(KernelRing::probe).join().map_err(|_| panicked())??;
+        let listeners = listen(plan.http, plan.threads.max(1))?;
         let address = listeners[0].local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
         let mut server = Self {
             address,
@@ -100,19 +81,14 @@ impl Server {
         for thread in 0..server.listeners.len() {
             let seed = Seed {
                 listener: server.listeners[thread].try_clone()?,
-                limits: Limits {
-                    slots,
-                    buffers: BUFFERS,
-                    buffer_len: BUFFER_LEN,
-                    scratch_len: 0,
-                },
+                limits: Limits { slots, buffers: BUFFERS, buffer_len: BUFFER_LEN, scratch_len: 0 },
                 features,
-                cpu: config.cpus.get(thread % config.cpus.len().max(1)).copied(),
+                cpu: plan.cpus.get(thread % plan.cpus.len().max(1)).copied(),
                 clock,
                 shared: Arc::clone(&server.shared),
                 thread,
                 stop: Arc::clone(&server.stop),
-                stall: config.stall,
+                stall: plan.stall,
             };
             let started = started.clone();
             let name = format!("serve-{thread}");
@@ -120,7 +96,7 @@ impl Server {
             server.threads.push(thread::Builder::new().name(name).spawn(run)?);
         }
         drop(started);
-        for start in starts {
+        for start in starts.iter().take(server.threads.len()) {
             start?;
         }
         Ok(server)
@@ -128,7 +104,7 @@ impl Server {
 
     /// Where it listens.
     #[must_use]
-    pub fn addr(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -157,9 +133,8 @@ impl Server {
             // It ends the thread's accept; one that has ended already is none to end.
             let _ = listener.shutdown(std::net::Shutdown::Both);
         }
-        let ends = self.threads.drain(..).map(|thread| {
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("a server thread panicked")))
-        });
+        let ends =
+            self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
         ends.fold(Ok(()), io::Result::and)
     }
 }
@@ -230,12 +205,15 @@ fn listen(address: SocketAddr, threads: usize) -> io::Result<Vec<Socket>> {
 }
 
 fn bind(address: SocketAddr, share: bool) -> io::Result<Socket> {
-    let socket =
-        Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(share)?;
     // Accepted sockets inherit it.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
+}
+
+fn panicked() -> io::Error {
+    io::Error::other("a thread of the server panicked")
 }

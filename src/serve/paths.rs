@@ -130,9 +130,25 @@ mod tests {
     #[test]
     fn any_other_is_unknown() {
         for target in [
-            "", "*", "host:443", "//", "/bytes", "/bytes/", "/bytes/x", "/bytes/1/2", "/status/100",
-            "/status/600", "/status/+200", "/delay/2ms..1ms", "/delay/1", "/truncate/0", "/slow/1",
-            "/slow/1/1s/1", "/stats/", "/stat", "/close/",
+            "",
+            "*",
+            "host:443",
+            "//",
+            "/bytes",
+            "/bytes/",
+            "/bytes/x",
+            "/bytes/1/2",
+            "/status/100",
+            "/status/600",
+            "/status/+200",
+            "/delay/2ms..1ms",
+            "/delay/1",
+            "/truncate/0",
+            "/slow/1",
+            "/slow/1/1s/1",
+            "/stats/",
+            "/stat",
+            "/close/",
         ] {
             assert_eq!(Path::of(target), Path::Unknown, "{target}");
         }

@@ -229,8 +229,13 @@ mod tests {
     fn json_has_the_names_of_the_contract() {
         let json = serde_json::to_value(Shared::new(1).stats()).expect("json");
         for name in [
-            "requests", "connections", "open", "peak_open", "max_requests_per_connection",
-            "tls_full", "tls_resumed",
+            "requests",
+            "connections",
+            "open",
+            "peak_open",
+            "max_requests_per_connection",
+            "tls_full",
+            "tls_resumed",
         ] {
             assert_eq!(json[name], 0, "{name}");
         }

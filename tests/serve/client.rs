@@ -4,7 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use ringload::serve::{Config, Server, Stall};
+use ringload::plan::serve::{ServePlan, Stall};
+use ringload::serve::Server;
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -15,7 +16,7 @@ pub fn start() -> Server {
 
 pub fn start_with(threads: usize, stall: Option<Stall>) -> Server {
     let http = "127.0.0.1:0".parse().expect("an address");
-    Server::start(&Config { http, threads, cpus: Vec::new(), stall }).expect("a server")
+    Server::start(&ServePlan { http, threads, cpus: Vec::new(), stall }).expect("a server")
 }
 
 /// One answer.
@@ -35,7 +36,7 @@ pub struct Client {
 
 impl Client {
     pub fn connect(server: &Server) -> Self {
-        Self::from(TcpStream::connect(server.addr()).expect("connects"))
+        Self::from(TcpStream::connect(server.address()).expect("connects"))
     }
 
     pub fn from(stream: TcpStream) -> Self {

@@ -30,8 +30,16 @@ fn pipelined_requests_are_answered_in_order() {
     let server = start();
     let mut client = Client::connect(&server);
     let paths = [
-        "/bytes/1", "/bytes/2", "/delay/20ms", "/bytes/300000", "/bytes/4", "/slow/5/30ms",
-        "/bytes/2000000", "/chunked/7", "/cpu/1ms", "/bytes/9",
+        "/bytes/1",
+        "/bytes/2",
+        "/delay/20ms",
+        "/bytes/300000",
+        "/bytes/4",
+        "/slow/5/30ms",
+        "/bytes/2000000",
+        "/chunked/7",
+        "/cpu/1ms",
+        "/bytes/9",
     ];
     let lens = [1, 2, 2, 300_000, 4, 5, 2_000_000, 7, 2, 9];
     let all: String = paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\n\r\n")).collect();

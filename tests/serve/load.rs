@@ -9,7 +9,7 @@ fn many_connections_in_turn_leave_nothing() {
     let server = start_with(2, None);
     let threads: Vec<_> = (0..4)
         .map(|n| {
-            let address = server.addr();
+            let address = server.address();
             std::thread::spawn(move || {
                 let fields = ["", "Connection: close\r\n"][n % 2];
                 for _ in 0..300 {
@@ -33,8 +33,15 @@ fn many_connections_in_turn_leave_nothing() {
 fn clients_that_leave_at_any_point_leave_nothing() {
     let server = start();
     for path in [
-        "/", "/bytes/80000", "/bytes/900000", "/bytes/90000000", "/chunked/90000000",
-        "/delay/300ms", "/slow/1000/300ms", "/never", "/status/500",
+        "/",
+        "/bytes/80000",
+        "/bytes/900000",
+        "/bytes/90000000",
+        "/chunked/90000000",
+        "/delay/300ms",
+        "/slow/1000/300ms",
+        "/never",
+        "/status/500",
     ] {
         for _ in 0..5 {
             let mut client = Client::connect(&server);
@@ -66,7 +73,7 @@ fn a_thousand_idle_connections_are_open_at_once() {
 #[test]
 fn a_stopped_server_refuses_connections() {
     let server = start_with(3, None);
-    let address = server.addr();
+    let address = server.address();
     let client = Client::connect(&server);
     server.stop().expect("stops");
     drop(client);
@@ -77,8 +84,8 @@ fn a_stopped_server_refuses_connections() {
 fn a_port_that_is_taken_is_not_shared() {
     let server = start_with(2, None);
     for threads in [1, 2] {
-        let config = ringload::serve::Config {
-            http: server.addr(),
+        let config = ringload::plan::serve::ServePlan {
+            http: server.address(),
             threads,
             cpus: Vec::new(),
             stall: None,

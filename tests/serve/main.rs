@@ -1,5 +1,7 @@
 //! The embedded server, asked over real sockets.
 
+#[path = "../support/corpus.rs"]
+mod cases;
 mod client;
 mod corpus;
 mod framing;

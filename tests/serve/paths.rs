@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
-use ringload::serve::Stall;
+use ringload::plan::serve::Stall;
 
 use super::client::{Client, field, start, start_with, wait_until};
 
@@ -183,7 +183,7 @@ fn gaps_are_those_of_the_arrivals() {
 
 #[test]
 fn a_stall_freezes_everything_once() {
-    let stall = Stall { length_ns: 300_000_000, at_ns: 100_000_000 };
+    let stall = Stall { duration_ns: 300_000_000, at_ns: 100_000_000 };
     let begin = Instant::now();
     let server = start_with(1, Some(stall));
     let mut client = Client::connect(&server);

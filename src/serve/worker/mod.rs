@@ -19,13 +19,13 @@ use std::time::Duration;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
 
-use super::Stall;
 use super::connection::{Connection, Receive, State};
 use super::recall::Recall;
 use super::stats::{Pass, Shared};
 use super::store::Store;
 use super::timers::Timers;
 use crate::clock::{Clock, MILLISECOND, Monotonic, Nanos, SECOND};
+use crate::plan::serve::Stall;
 use crate::ring::kernel::KernelRing;
 use crate::ring::{BufferId, Completion, Flags, Kind, Op, Ring, Slot, Token, Wait};
 
@@ -154,7 +154,7 @@ impl Worker {
         let now_ns = self.clock.now();
         let Some(stall) = self.stall.filter(|stall| stall.at_ns <= now_ns) else { return now_ns };
         self.stall = None;
-        let end_ns = stall.at_ns.saturating_add(stall.length_ns);
+        let end_ns = stall.at_ns.saturating_add(stall.duration_ns);
         std::thread::sleep(Duration::from_nanos(end_ns.saturating_sub(now_ns)));
         self.clock.now()
     }
@@ -234,8 +234,7 @@ impl Worker {
     /// Whether a completion belongs to the connection that is in the slot now.
     fn is_live(&self, token: Token) -> bool {
         self.connections.get(token.slot() as usize).is_some_and(|connection| {
-            connection.generation == token.generation()
-                && !matches!(connection.state, State::Free)
+            connection.generation == token.generation() && !matches!(connection.state, State::Free)
         })
     }
 
