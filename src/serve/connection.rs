@@ -49,6 +49,8 @@ pub enum State {
     Silent,
     /// Sent without a completion and closed behind it; back if the socket did not take all.
     Departing,
+    /// Our side is being closed.
+    Shutting,
     /// Our side is closed; the client's end is awaited.
     Lingering,
 }
@@ -181,7 +183,7 @@ impl Connection {
 
     /// Whether bytes that come are still of use.
     pub fn takes_input(&self) -> bool {
-        !matches!(self.state, State::Free | State::Departing | State::Lingering)
+        !matches!(self.state, State::Free | State::Departing | State::Shutting | State::Lingering)
     }
 }
 

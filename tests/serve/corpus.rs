@@ -115,13 +115,14 @@ impl Reader {
             if done {
                 self.body = None;
             }
-            self.outcome.in_body = !done;
+            self.outcome.in_body &= !done;
             return Ok(done);
         }
         left.drain(..request::empty_lines(left));
         let Some(head) = request::parse(left)? else { return Ok(false) };
         self.outcome.targets.push(head.target.to_owned());
         self.body = Some(Body::new(head.framing));
+        self.outcome.in_body = true;
         let len = head.len;
         left.drain(..len);
         Ok(true)

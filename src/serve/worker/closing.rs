@@ -22,8 +22,8 @@ impl Worker {
             State::Delayed(_) | State::Pausing(_) if broken => return self.close(slot),
             // A client may close its side and wait for the answer.
             State::Delayed(_) | State::Pausing(_) => {}
-            // The send itself will say so.
-            State::Sending(_) | State::Departing | State::Free => {}
+            // Another completion is awaited first.
+            State::Sending(_) | State::Departing | State::Shutting | State::Free => {}
         }
         Ok(())
     }
@@ -55,17 +55,29 @@ impl Worker {
     /// Closes our side, and gives the client time to close its own.
     pub(super) fn linger(&mut self, slot: Slot) -> io::Result<()> {
         let connection = &mut self.connections[slot as usize];
-        connection.state = State::Lingering;
         connection.input = Vec::new();
         connection.incoming = None;
         if connection.ended {
             return self.close(slot);
         }
+        // The kernel shuts down on a thread of its own and looks at the slot only then, so that
+        // the slot may not be emptied before that has completed.
+        connection.state = State::Shutting;
         let token = connection.token(Kind::Shutdown, slot);
-        self.push(Op::ShutdownWrite { slot }, token, QUIET)?;
+        self.push(Op::ShutdownWrite { slot }, token, Flags::default())?;
+        self.arm(slot)
+    }
+
+    /// Our side is closed.
+    pub(super) fn shut(&mut self, slot: Slot) -> io::Result<()> {
+        let connection = &mut self.connections[slot as usize];
+        connection.state = State::Lingering;
+        if connection.ended {
+            return self.close(slot);
+        }
         let due_ns = self.clock.now() + LINGER;
         self.timers.set(&mut self.connections, slot, due_ns);
-        self.arm(slot)
+        Ok(())
     }
 
     /// Gives up clients that take nothing.

@@ -193,6 +193,7 @@ impl Worker {
             Kind::Accept => self.accepted(completion),
             Kind::Receive | Kind::ReceiveMulti => self.received(completion),
             Kind::Send if self.is_live(completion.token) => self.sent(slot, completion.result),
+            Kind::Shutdown if self.is_live(completion.token) => self.shut(slot),
             // An option that could not be set left the slot behind it open.
             Kind::Socket => self.push(Op::Close { slot }, completion.token, QUIET),
             // Too late to matter, or nothing was left to cancel, shut down or close.
