@@ -17,7 +17,8 @@ pub fn run(plan: &ServePlan) -> io::Result<i32> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let server = Server::start(plan)?;
     let mut stderr = io::stderr().lock();
-    writeln!(stderr, "serving http://{}/ with {} threads", server.address(), plan.threads)?;
+    let threads = if plan.threads == 1 { "1 thread" } else { &format!("{} threads", plan.threads) };
+    writeln!(stderr, "serving http://{}/ with {threads}", server.address())?;
     stderr.flush()?;
     drop(stderr);
     let signal = signals.forever().next().unwrap_or(SIGTERM);

@@ -183,7 +183,12 @@ impl Connection {
 
     /// Whether bytes that come are still of use.
     pub fn takes_input(&self) -> bool {
-        !matches!(self.state, State::Free | State::Departing | State::Shutting | State::Lingering)
+        match self.state {
+            State::Ready | State::Sending(_) | State::Delayed(_) | State::Pausing(_) => true,
+            State::Free | State::Silent | State::Departing | State::Shutting | State::Lingering => {
+                false
+            }
+        }
     }
 }
 
