@@ -600,6 +600,32 @@ mod tests {
     }
 
     #[test]
+    fn a_send_that_may_not_wait_says_only_what_it_could_not_send() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ring = ring();
+        let len = 64 << 20;
+        let bytes = ring.add_bytes(vec![7; len as usize]);
+        let address = ring.add_address(&listener.local_addr().unwrap().into());
+        open(&mut ring, address, bytes, 4);
+        drain(&mut ring, 1);
+        let _peer = listener.accept().unwrap();
+        let mut send_now = |to| {
+            let quiet = Flags { link: false, skip_success: true };
+            ring.reserve(1).unwrap();
+            let op = Op::SendNow { slot: 3, bytes, from: 0, to };
+            ring.push(op, Token::new(Kind::Send, 8, 3), quiet);
+            ring.enter(Wait::POLL).unwrap();
+            std::iter::from_fn(|| ring.next()).map(|completion| completion.result).collect()
+        };
+        let all: Vec<i32> = send_now(100);
+        let part: Vec<i32> = send_now(len);
+        let none: Vec<i32> = send_now(len);
+        assert!(all.is_empty(), "{all:?}");
+        assert!(part.len() == 1 && part[0] > 0 && part[0] < len as i32, "{part:?}");
+        assert_eq!(none, [-libc::EAGAIN]);
+    }
+
+    #[test]
     fn a_wait_ends_at_its_timeout_and_polling_does_not_wait() {
         let mut ring = ring();
         let start = std::time::Instant::now();

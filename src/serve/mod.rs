@@ -114,11 +114,6 @@ impl Server {
         self.shared.stats()
     }
 
-    /// Forgets what was counted.
-    pub fn reset_stats(&self) {
-        self.shared.reset();
-    }
-
     /// Stops: accepts no more, drops all connections, and waits for the threads.
     ///
     /// # Errors

@@ -16,8 +16,12 @@ impl Worker {
         let connection = &mut self.connections[slot as usize];
         connection.ended = true;
         match connection.state {
-            // An answer of this pass may not be sent yet.
-            State::Ready if connection.sent_in_pass == self.pass => self.look_again(slot),
+            // An answer of this pass may not be sent yet, or requests may wait behind one.
+            State::Ready
+                if connection.sent_in_pass == self.pass || !connection.input.is_empty() =>
+            {
+                self.look_again(slot);
+            }
             State::Ready | State::Silent | State::Lingering => return self.close(slot),
             State::Delayed(_) | State::Pausing(_) if broken => return self.close(slot),
             // A client may close its side and wait for the answer.
