@@ -1,3 +1,4 @@
 //! The subcommands: plan, run, judge, show.
 
 pub mod doctor;
+pub mod serve;

@@ -3,6 +3,7 @@
 pub mod pages;
 pub mod profile;
 pub mod random;
+pub mod serve;
 pub mod sitemap;
 
 use std::net::IpAddr;

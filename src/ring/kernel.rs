@@ -218,10 +218,11 @@ impl KernelRing {
                     .build()
             }
             Op::Send { slot, bytes, from, to } => {
+                send(slot, &self.bytes[bytes.0 as usize][from as usize..to as usize], 0)
+            }
+            Op::SendNow { slot, bytes, from, to } => {
                 let part = &self.bytes[bytes.0 as usize][from as usize..to as usize];
-                opcode::Send::new(types::Fixed(slot), part.as_ptr(), to - from)
-                    .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
-                    .build()
+                send(slot, part, libc::MSG_DONTWAIT)
             }
             Op::ReceiveMulti { slot } => receive(slot, RECV_MULTISHOT | RECVSEND_POLL_FIRST),
             Op::Receive { slot } => receive(slot, RECVSEND_POLL_FIRST),
@@ -234,6 +235,9 @@ impl KernelRing {
             Op::Cancel { token } => opcode::AsyncCancel::new(token.bits()).build(),
             Op::Shutdown { slot } => {
                 opcode::Shutdown::new(types::Fixed(slot), libc::SHUT_RDWR).build()
+            }
+            Op::ShutdownWrite { slot } => {
+                opcode::Shutdown::new(types::Fixed(slot), libc::SHUT_WR).build()
             }
             Op::Close { slot } => opcode::Close::new(types::Fixed(slot)).build(),
             Op::AcceptMulti { listener } => {
@@ -469,6 +473,13 @@ fn receive(slot: Slot, priority: u16) -> squeue::Entry {
         .build()
 }
 
+/// The send of a part of our bytes, which stay where they are for as long as the ring lives.
+fn send(slot: Slot, part: &[u8], flags: libc::c_int) -> squeue::Entry {
+    opcode::Send::new(types::Fixed(slot), part.as_ptr(), part.len() as u32)
+        .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL | flags)
+        .build()
+}
+
 fn set_option(slot: Slot, option: SocketOption) -> squeue::Entry {
     let int = size_of::<libc::c_int>() as u32;
     let one = std::ptr::from_ref(&OPTION_VALUES.one).cast();
@@ -586,6 +597,32 @@ mod tests {
                 (Kind::ReceiveMulti, -libc::ECANCELED)
             ]
         );
+    }
+
+    #[test]
+    fn a_send_that_may_not_wait_says_only_what_it_could_not_send() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ring = ring();
+        let len = 64 << 20;
+        let bytes = ring.add_bytes(vec![7; len as usize]);
+        let address = ring.add_address(&listener.local_addr().unwrap().into());
+        open(&mut ring, address, bytes, 4);
+        drain(&mut ring, 1);
+        let _peer = listener.accept().unwrap();
+        let mut send_now = |to| {
+            let quiet = Flags { link: false, skip_success: true };
+            ring.reserve(1).unwrap();
+            let op = Op::SendNow { slot: 3, bytes, from: 0, to };
+            ring.push(op, Token::new(Kind::Send, 8, 3), quiet);
+            ring.enter(Wait::POLL).unwrap();
+            std::iter::from_fn(|| ring.next()).map(|completion| completion.result).collect()
+        };
+        let all: Vec<i32> = send_now(100);
+        let part: Vec<i32> = send_now(len);
+        let none: Vec<i32> = send_now(len);
+        assert!(all.is_empty(), "{all:?}");
+        assert!(part.len() == 1 && part[0] > 0 && part[0] < len as i32, "{part:?}");
+        assert_eq!(none, [-libc::EAGAIN]);
     }
 
     #[test]

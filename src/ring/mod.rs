@@ -82,6 +82,12 @@ pub enum Op {
     /// Sends `from..to` of the ring's bytes, whole (`MSG_WAITALL | MSG_NOSIGNAL`); completes with
     /// the number of bytes.
     Send { slot: Slot, bytes: BytesId, from: u32, to: u32 },
+    /// Sends what of `from..to` the socket takes at once and never waits
+    /// (`MSG_WAITALL | MSG_DONTWAIT | MSG_NOSIGNAL`); completes with the number of bytes, or with
+    /// `EAGAIN` where it took none. Fewer than all is a failure to [`Flags`]: with `skip_success`
+    /// a completion names what was sent, and none says that all was. It runs while it is
+    /// submitted, so that its completion comes before all that arrive later.
+    SendNow { slot: Slot, bytes: BytesId, from: u32, to: u32 },
     /// Receives into provided buffers until the end of the stream or an error: many completions,
     /// all but the last with `more`.
     ReceiveMulti { slot: Slot },
@@ -94,6 +100,8 @@ pub enum Op {
     Cancel { token: Token },
     /// Shuts both directions down, which ends a pending receive with 0.
     Shutdown { slot: Slot },
+    /// Shuts the sending direction down: the peer gets FIN and may still send.
+    ShutdownWrite { slot: Slot },
     /// Empties the slot. Operations that are pending on it keep the socket alive.
     Close { slot: Slot },
     /// Accepts into free slots until an error: many completions, each with the slot as its result.

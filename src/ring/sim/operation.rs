@@ -124,6 +124,8 @@ impl SimRing {
             Op::AcceptMulti { listener } => {
                 -self.occupant(listener).map_or(libc::EBADF, |_| libc::EINVAL)
             }
+            // The server's alone, and no server runs on this ring.
+            Op::SendNow { .. } | Op::ShutdownWrite { .. } => -libc::EOPNOTSUPP,
             // The kernel runs it on a thread of its own, and looks at the slot only then.
             Op::Shutdown { .. } => {
                 let serial = operation.serial;
@@ -287,6 +289,8 @@ impl SimRing {
             | Op::Cancel { .. }
             | Op::Shutdown { .. }
             | Op::Close { .. }
+            | Op::SendNow { .. }
+            | Op::ShutdownWrite { .. }
             | Op::AcceptMulti { .. } => unreachable!("it never waits for a socket"),
         }
     }
