@@ -1,1 +1,3 @@
-//! Being written.
+//! The subcommands: plan, run, judge, show.
+
+pub mod doctor;

@@ -1,1 +1,14 @@
-//! Being written.
+//! What the machine is and what it allows: `/proc`, `/sys` and the limits of this process.
+//!
+//! Everything here is read at the start or the end of a run, never on a request's way. What cannot
+//! be read is `None`: a container hides much of it, and a run does not fail for that.
+
+pub mod cgroup;
+pub mod cpus;
+pub mod doctor;
+mod environment;
+pub mod limits;
+pub mod machine;
+pub mod process;
+
+pub use environment::Environment;

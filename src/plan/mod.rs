@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::clock::Nanos;
 
+pub use crate::net::IpFamily;
 pub use pages::{Page, Pick};
 pub use profile::{Profile, Ratio, Segment};
 
@@ -81,15 +82,6 @@ pub struct Dial {
     pub unix_socket: Option<PathBuf>,
     /// How a connection is closed.
     pub close: Close,
-}
-
-/// An IP family that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IpFamily {
-    /// `-4`
-    V4,
-    /// `-6`
-    V6,
 }
 
 /// How a connection that we close is closed.

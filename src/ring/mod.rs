@@ -7,6 +7,7 @@
 //! Sockets are *direct descriptors*: an operation names a `slot`, an index
 //! into the ring's table of registered files.
 
+mod buffers;
 pub mod kernel;
 pub mod sim;
 mod token;
