@@ -2,6 +2,8 @@
 
 pub mod pages;
 pub mod profile;
+pub mod random;
+pub mod sitemap;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
