@@ -1,8 +1,10 @@
 //! What is to be done: the validated plan of one load, without I/O.
 
+pub mod describe;
 pub mod pages;
 pub mod profile;
 pub mod random;
+pub mod serve;
 pub mod sitemap;
 
 use std::net::IpAddr;
@@ -11,7 +13,7 @@ use std::path::PathBuf;
 use crate::clock::Nanos;
 
 pub use crate::net::IpFamily;
-pub use pages::{Page, Pick};
+pub use pages::{Page, ParsedUrl, Pick};
 pub use profile::{Profile, Ratio, Segment};
 
 /// One load, resolved from what was typed.
@@ -67,8 +69,11 @@ pub enum Target {
         /// The port.
         port: u16,
     },
-    /// The embedded server, started for this run.
-    Embedded,
+    /// The embedded server, started for this run on a free port of 127.0.0.1.
+    Embedded {
+        /// The CPUs of its threads, one each; at least one.
+        cpus: Vec<usize>,
+    },
 }
 
 /// How connections are made.

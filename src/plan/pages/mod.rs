@@ -1,5 +1,13 @@
 //! The pages of a load and how the next one is chosen.
 
+mod list;
+mod picker;
+mod url;
+
+pub use list::{ListError, parse_list};
+pub use picker::Picker;
+pub use url::{Credentials, ParsedUrl, Scheme, UrlError, parse_url};
+
 /// One page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
