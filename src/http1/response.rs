@@ -1,1 +1,0 @@
-//! Scans one response at a time out of any pieces of it.
