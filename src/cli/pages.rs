@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::input;
 use super::mistake::{Mistake, wrong};
-use super::sitemap;
+use super::sitemap::{self, Access};
 use super::typed::{PageArgs, PickArg};
 use crate::plan::pages::{ParsedUrl, Scheme, parse_list, parse_url};
 use crate::plan::{Page, Pick, Target};
@@ -69,8 +69,18 @@ impl Place {
         Some([&credentials.user[..], b":", &credentials.password].concat())
     }
 
+    /// The first URL.
+    pub(super) fn origin(&self) -> &ParsedUrl {
+        &self.urls[0]
+    }
+
     /// The pages; `method` is of those that name none.
-    pub(super) fn pages(&self, args: &PageArgs, method: &str) -> Result<Vec<Page>, Mistake> {
+    pub(super) fn pages(
+        &self,
+        args: &PageArgs,
+        access: &Access,
+        method: &str,
+    ) -> Result<Vec<Page>, Mistake> {
         let mut pages = Vec::new();
         let given = [("--urls", args.urls.is_some()), ("--sitemap", args.sitemap.is_some())];
         if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given)
@@ -85,7 +95,7 @@ impl Place {
             pages.extend(self.list(path, method)?);
         }
         if let Some(source) = &args.sitemap {
-            pages.extend(sitemap::pages(source, &self.urls[0], method)?);
+            pages.extend(sitemap::pages(source, access, method)?);
         }
         if pages.is_empty() {
             pages.extend(self.urls.iter().map(|url| url.page(method)));
@@ -149,13 +159,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plan::Dial;
 
     fn place(typed: &[&str]) -> Result<Place, Mistake> {
         Place::read(&typed.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
     }
 
+    fn read_pages(place: &Place, args: &PageArgs) -> Result<Vec<Page>, Mistake> {
+        let (dial, embedded) = (Dial::default(), place.embedded);
+        let access = Access { origin: place.origin(), embedded, dial: &dial, headers: &[] };
+        place.pages(args, &access, "GET")
+    }
+
     fn targets(place: &Place, args: &PageArgs) -> Vec<String> {
-        let pages = place.pages(args, "GET").unwrap();
+        let pages = read_pages(place, args).unwrap();
         pages.into_iter().map(|page| format!("{} {}", page.method, page.target)).collect()
     }
 
@@ -200,7 +217,7 @@ mod tests {
     fn credentials_are_taken_off() {
         let place = place(&["http://bob:pw@h/a"]).unwrap();
         assert_eq!(place.user().unwrap(), b"bob:pw");
-        assert_eq!(place.pages(&NO_LIST, "GET").unwrap()[0].url, "http://h/a");
+        assert_eq!(read_pages(&place, &NO_LIST).unwrap()[0].url, "http://h/a");
     }
 
     #[test]
@@ -210,10 +227,10 @@ mod tests {
         let args = PageArgs { urls: Some(file.path().into()), ..NO_LIST };
         let one = place(&["http://h/start"]).unwrap();
         assert_eq!(targets(&one, &args), ["GET /a", "POST /b"]);
-        let error = place(&["http://h/a", "http://h/b"]).unwrap().pages(&args, "GET");
+        let error = read_pages(&place(&["http://h/a", "http://h/b"]).unwrap(), &args);
         assert!(error.unwrap_err().to_string().contains("--urls"));
         writeln!(file, "no-path").unwrap();
-        let error = one.pages(&args, "GET").unwrap_err().to_string();
+        let error = read_pages(&one, &args).unwrap_err().to_string();
         assert!(error.contains("--urls") && error.contains("line 4"), "{error}");
     }
 
@@ -246,7 +263,7 @@ mod tests {
         #[test]
         fn any_text_is_a_place_or_a_mistake(text in "\\PC*") {
             if let Ok(place) = place(&[&text]) {
-                prop_assert!(place.pages(&NO_LIST, "GET").unwrap()[0].target.starts_with('/'));
+                prop_assert!(read_pages(&place, &NO_LIST).unwrap()[0].target.starts_with('/'));
             }
         }
     }

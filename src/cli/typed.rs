@@ -83,7 +83,7 @@ pub(super) struct RunArgs {
 #[command(next_help_heading = "Load")]
 pub(super) struct LoadArgs {
     /// Closed model: connections kept busy [default: 50]; with -r: the most open at once
-    #[arg(short, long, value_name = "PROFILE", value_parser = values::connections)]
+    #[arg(short, long, value_name = "PROFILE", value_parser = Profile::parse_count)]
     pub(super) connections: Option<Profile>,
     /// Open model: arrivals per second, whatever the server does
     #[arg(
@@ -92,7 +92,7 @@ pub(super) struct LoadArgs {
         short_aliases = ['R', 'q'],
         alias = "rps",
         value_name = "PROFILE",
-        value_parser = values::rate_profile
+        value_parser = Profile::parse_rate
     )]
     pub(super) rate: Option<Profile>,
     /// The end, whichever comes first [default: 10s without -n and without segments]

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use super::Sink;
 use crate::clock::Nanos;
 use crate::plan::serve::Stall;
-use crate::plan::{Lifetime, Profile, Ratio};
+use crate::plan::{Lifetime, Ratio};
 use crate::units;
 
 /// The most worker threads that are taken: more than any machine has CPUs to pin them to.
@@ -61,29 +61,6 @@ fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_bits().into(),
         IpAddr::V6(v6) => v6.to_bits(),
-    }
-}
-
-/// A profile of rates that is not zero all along.
-pub(super) fn rate_profile(text: &str) -> Result<Profile, String> {
-    let profile = Profile::parse_rate(text).map_err(|error| error.to_string())?;
-    if profile.max() > 0.0 {
-        Ok(profile)
-    } else {
-        Err("a rate of 0 sends nothing; give arrivals per second, as in 500 or 600/m".into())
-    }
-}
-
-/// A profile of numbers of connections that is not zero all along.
-pub(super) fn connections(text: &str) -> Result<Profile, String> {
-    let profile = Profile::parse_count(text).map_err(|error| error.to_string())?;
-    if profile.max() > f64::from(u32::MAX) {
-        return Err(format!("no machine has so many connections; at most {}", u32::MAX));
-    }
-    if profile.max() > 0.0 {
-        Ok(profile)
-    } else {
-        Err("without a connection nothing is sent; give at least 1".into())
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::mistake::{Mistake, wrong};
 use super::values::CpuRange;
-use crate::observe;
+use crate::observe::cpus::{affinity, usable_cpus};
 
 /// The CPUs of a machine.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Machine {
 impl Machine {
     /// This one.
     pub(super) fn this() -> Self {
-        Self { allowed: observe::affinity(), usable: observe::usable_cpus() }
+        Self { allowed: affinity(), usable: usable_cpus() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A plan as it is shown: in a result's `plan` and by `--dry-run`. Secrets are not in it.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::net::SocketAddr;
 
 use serde::Serialize;
@@ -10,89 +10,107 @@ use super::{
     Target,
 };
 use crate::clock::{Nanos, SECOND};
-use crate::http1::request::{RequestError, encode};
-use crate::units::{format_bytes, format_count, format_duration_exactly};
+use crate::http1::request::encode;
+use crate::units::{format_bytes, format_count};
 
 /// What stands in place of a value that nobody may see.
 const HIDDEN: &str = "***";
-/// The most pages that are listed.
+/// The most pages, and addresses, that are listed.
 const MAX_LISTED: usize = 20;
 
-/// A plan's content, resolved, with the keys of a result's `plan`.
+/// A plan, resolved, with the keys of a result's `plan`. Its `Display` is what `--dry-run` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
-    /// `closed` or `open`.
-    pub model: &'static str,
-    /// Arrivals per second, as a profile; of the open model.
-    pub rate: Option<String>,
-    /// Connections at once, as a profile; in the open model the most, where there is a limit.
-    pub connections: Option<String>,
-    /// `even` or `poisson`; of the open model.
-    pub arrivals: Option<&'static str>,
-    /// `requests` or `clients`; of the open model.
-    pub arrive: Option<&'static str>,
-    /// The end by what is started.
-    pub requests: Option<u64>,
-    /// The end by the clock, seconds.
-    pub duration_s: Option<f64>,
-    /// As `--requests-per-connection` is written.
-    pub requests_per_connection: String,
-    /// Opened before the clock starts.
-    pub preconnect: u32,
-    /// Connections opened per second at most.
-    pub open_rate: Option<f64>,
-    /// As `--think` is written.
-    pub think: Option<String>,
-    /// Seconds.
-    pub drop_after_s: Option<f64>,
-    /// Seconds.
-    pub warmup_s: f64,
-    /// Seconds.
-    pub timeout_s: f64,
-    /// Seconds.
-    pub connect_timeout_s: f64,
-    /// Seconds.
-    pub grace_s: f64,
+    /// How much, for how long.
+    #[serde(flatten)]
+    pub amount: Amount,
     /// The pages, at most 20 of them.
-    pub urls: Vec<Asked>,
+    pub urls: Vec<AskedPage>,
     /// How many pages there are.
     pub pages: usize,
     /// `random` or `in-order`.
     pub pick: &'static str,
-    /// The addresses that are connected to, as far as they are known; a path for a unix socket.
-    pub addresses: Vec<String>,
-    /// As `--connect-to` is written.
-    pub connect_to: Option<String>,
-    /// `4` or `6`.
-    pub family: Option<&'static str>,
-    /// How many source addresses are used in turn; 0: the kernel chooses.
-    pub sources: usize,
-    /// `fin` or `rst`.
-    pub close: &'static str,
     /// As they are sent, `Name: value`, secrets as `***`.
     pub headers: Vec<String>,
     /// Length of each request's body, bytes.
     pub body_bytes: usize,
-    /// Null: this version speaks plain HTTP.
-    pub tls: Option<&'static str>,
+    /// Where and how to connect.
+    #[serde(flatten)]
+    pub network: Network,
     /// Of every random choice.
     pub seed: u64,
     /// Worker threads.
     pub threads: usize,
     /// The CPU of each thread; empty: not pinned.
     pub cpus: Vec<usize>,
-    /// The CPUs of the embedded server.
+    /// The CPUs of the embedded server's threads.
     pub server_cpus: Vec<usize>,
     /// `auto`, `never` or `always`.
     pub spin: &'static str,
-    /// The first page's request as it is sent, secrets as `***`; not in results.
+    /// The head of the first page's request as it is sent, secrets as `***`; not in a result.
     #[serde(skip)]
     pub first_request: String,
 }
 
+/// How much, for how long; durations in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Amount {
+    /// `closed` or `open`.
+    pub model: &'static str,
+    /// Arrivals per second; of the open model.
+    pub rate: Option<Quantity>,
+    /// Connections at once; in the open model the most, where there is a limit.
+    pub connections: Option<Quantity>,
+    /// `even` or `poisson`; of the open model.
+    pub arrivals: Option<&'static str>,
+    /// `requests` or `clients`; of the open model.
+    pub arrive: Option<&'static str>,
+    /// The end, by what is started.
+    pub requests: Option<u64>,
+    /// The end, by the clock.
+    pub duration_s: Option<f64>,
+    /// `all`, a number, or as it is typed.
+    pub requests_per_connection: Quantity,
+    /// Connections opened before the clock starts.
+    pub preconnect: u32,
+    /// Connections opened per second, at most.
+    pub open_rate: Option<Quantity>,
+    /// Shortest and longest wait before a next request.
+    pub think_s: Option<(f64, f64)>,
+    /// How long an arrival waits for a place before it is dropped.
+    pub drop_after_s: Option<f64>,
+    /// Load before anything is recorded.
+    pub warmup_s: f64,
+    /// Of a request.
+    pub timeout_s: f64,
+    /// Of a connection.
+    pub connect_timeout_s: f64,
+    /// After the end, for what is in flight.
+    pub grace_s: f64,
+}
+
+/// Where and how to connect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Network {
+    /// What is connected to, as far as it is known, at most 20; a path for a unix socket.
+    pub addresses: Vec<String>,
+    /// As it is typed.
+    pub connect_to: Option<String>,
+    /// `IPv4` or `IPv6` where only one was asked for.
+    pub family: Option<String>,
+    /// The first source addresses, at most 20; empty: the kernel chooses.
+    pub source: Vec<String>,
+    /// How many source addresses there are.
+    pub sources: usize,
+    /// `fin` or `rst`.
+    pub close: &'static str,
+    /// Null: this version speaks plain HTTP.
+    pub tls: Option<&'static str>,
+}
+
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Asked {
+pub struct AskedPage {
     /// The method.
     pub method: String,
     /// Without credentials.
@@ -101,69 +119,317 @@ pub struct Asked {
     pub weight: u32,
 }
 
-impl Description {
-    /// Describes a plan whose name resolved to `addresses`; none where it was not asked.
-    #[must_use]
-    pub fn new(plan: &Plan, addresses: &[SocketAddr]) -> Self {
-        let load = LoadWords::of(&plan.load);
-        let listed = plan.pages.iter().take(MAX_LISTED);
-        let unix = plan.dial.unix_socket.iter().map(|path| path.display().to_string());
-        Self {
-            model: load.model,
-            rate: load.rate.map(profile),
-            connections: load.connections.map(profile),
-            arrivals: load.arrivals,
-            arrive: load.arrive,
+/// A number, or what is no single number in the form in which it is typed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Quantity {
+    /// A whole number.
+    Whole(u64),
+    /// Another number.
+    Number(f64),
+    /// A profile, a range.
+    Words(String),
+}
+
+/// Describes a plan whose name resolved to `addresses`; none where nobody was asked.
+#[must_use]
+pub fn describe(plan: &Plan, addresses: &[SocketAddr]) -> Description {
+    let page = |page: &super::Page| AskedPage {
+        method: page.method.clone(),
+        url: page.url.clone(),
+        weight: page.weight,
+    };
+    Description {
+        amount: Amount::of(plan),
+        urls: plan.pages.iter().take(MAX_LISTED).map(page).collect(),
+        pages: plan.pages.len(),
+        pick: match plan.pick {
+            Pick::Random => "random",
+            Pick::InOrder => "in-order",
+        },
+        headers: plan.headers.iter().map(header_line).collect(),
+        body_bytes: plan.body.as_ref().map_or(0, Vec::len),
+        network: Network::of(plan, addresses),
+        seed: plan.seed,
+        threads: plan.threads,
+        cpus: plan.cpus.clone(),
+        server_cpus: match &plan.target {
+            Target::Embedded { cpus } => cpus.clone(),
+            Target::Origin { .. } => Vec::new(),
+        },
+        spin: match plan.spin {
+            Spin::Auto => "auto",
+            Spin::Never => "never",
+            Spin::Always => "always",
+        },
+        first_request: first_request(plan),
+    }
+}
+
+impl Amount {
+    fn of(plan: &Plan) -> Self {
+        let mut amount = Self {
+            model: "closed",
+            rate: None,
+            connections: None,
+            arrivals: None,
+            arrive: None,
             requests: plan.end.requests,
             duration_s: plan.end.duration_ns.map(seconds),
-            requests_per_connection: lifetime(plan.lifetime),
-            preconnect: load.preconnect,
-            open_rate: load.open_rate.map(Ratio::as_f64),
-            think: plan.think_ns.map(think),
-            drop_after_s: load.drop_after_ns.map(seconds),
+            requests_per_connection: match plan.lifetime {
+                Lifetime::All => Quantity::Words("all".into()),
+                Lifetime::Exactly(count) => Quantity::Whole(count),
+                Lifetime::Uniform(from, to) => Quantity::Words(format!("{from}..{to}")),
+                Lifetime::Geometric(mean) => Quantity::Words(format!("mean:{mean}")),
+            },
+            preconnect: 0,
+            open_rate: None,
+            think_s: plan.think_ns.map(|(from, to)| (seconds(from), seconds(to))),
+            drop_after_s: None,
             warmup_s: seconds(plan.warmup_ns),
             timeout_s: seconds(plan.timeout_ns),
             connect_timeout_s: seconds(plan.connect_timeout_ns),
             grace_s: seconds(plan.grace_ns),
-            urls: listed
-                .map(|page| Asked {
-                    method: page.method.clone(),
-                    url: page.url.clone(),
-                    weight: page.weight,
-                })
+        };
+        match &plan.load {
+            Load::Closed { places, open_rate } => {
+                amount.connections = Some(Quantity::of_profile(places));
+                amount.open_rate = open_rate.map(Quantity::of_ratio);
+            }
+            Load::Open {
+                rate,
+                spacing,
+                arrive,
+                max_connections,
+                preconnect,
+                drop_after_ns,
+                open_rate,
+            } => {
+                amount.model = "open";
+                amount.rate = Some(Quantity::of_profile(rate));
+                amount.connections = max_connections.as_ref().map(Quantity::of_profile);
+                amount.arrivals = Some(match spacing {
+                    Spacing::Even => "even",
+                    Spacing::Poisson => "poisson",
+                });
+                amount.arrive = Some(match arrive {
+                    Arrive::Requests => "requests",
+                    Arrive::Clients => "clients",
+                });
+                amount.preconnect = *preconnect;
+                amount.drop_after_s = drop_after_ns.map(seconds);
+                amount.open_rate = open_rate.map(Quantity::of_ratio);
+            }
+        }
+        amount
+    }
+}
+
+impl Network {
+    fn of(plan: &Plan, addresses: &[SocketAddr]) -> Self {
+        let dial = &plan.dial;
+        let unix = dial.unix_socket.iter().map(|path| path.display().to_string());
+        Self {
+            addresses: unix
+                .chain(addresses.iter().map(ToString::to_string))
+                .take(MAX_LISTED)
                 .collect(),
-            pages: plan.pages.len(),
-            pick: match plan.pick {
-                Pick::Random => "random",
-                Pick::InOrder => "in-order",
-            },
-            addresses: unix.chain(addresses.iter().map(ToString::to_string)).collect(),
-            connect_to: plan.dial.connect_to.as_ref().map(connect_to),
-            family: plan.dial.family.map(|family| match family {
-                IpFamily::V4 => "4",
-                IpFamily::V6 => "6",
+            connect_to: dial.connect_to.as_ref().map(|(host, port)| match port {
+                Some(port) if host.contains(':') => format!("[{host}]:{port}"),
+                Some(port) => format!("{host}:{port}"),
+                None => host.clone(),
             }),
-            sources: plan.dial.sources.len(),
-            close: match plan.dial.close {
+            family: dial.family.as_ref().map(IpFamily::to_string),
+            source: dial.sources.iter().take(MAX_LISTED).map(ToString::to_string).collect(),
+            sources: dial.sources.len(),
+            close: match dial.close {
                 Close::Fin => "fin",
                 Close::Rst => "rst",
             },
-            headers: plan.headers.iter().map(header).collect(),
-            body_bytes: plan.body.as_ref().map_or(0, Vec::len),
             tls: None,
-            seed: plan.seed,
-            threads: plan.threads,
-            cpus: plan.cpus.clone(),
-            server_cpus: match &plan.target {
-                Target::Embedded { cpus } => cpus.clone(),
-                Target::Origin { .. } => Vec::new(),
-            },
-            spin: match plan.spin {
-                Spin::Auto => "auto",
-                Spin::Never => "never",
-                Spin::Always => "always",
-            },
-            first_request: first_request(plan).unwrap_or_else(|error| error.to_string()),
         }
     }
+}
+
+impl Quantity {
+    /// A constant is a number, anything else as it is typed.
+    fn of_profile(profile: &Profile) -> Self {
+        match &profile.segments[..] {
+            [only] if only.duration_ns.is_none() => Self::of_ratio(only.from),
+            _ => Self::Words(profile.to_string()),
+        }
+    }
+
+    fn of_ratio(ratio: Ratio) -> Self {
+        if ratio.den == 1 { Self::Whole(ratio.num) } else { Self::Number(ratio.as_f64()) }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => f.write_str(&format_count(*number)),
+            Self::Number(number) => number.fmt(f),
+            Self::Words(words) => f.write_str(words),
+        }
+    }
+}
+
+/// Lines of a name and what it is, then the first request.
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, text: &str| writeln!(f, "{name:<16}{text}");
+        line("load", &self.amount.load())?;
+        line("ends", &self.amount.ends())?;
+        line("connections", &self.amount.connections())?;
+        line("timeouts", &self.amount.timeouts())?;
+        for (index, page) in self.urls.iter().enumerate() {
+            let weight =
+                if page.weight == 1 { String::new() } else { format!("  weight {}", page.weight) };
+            let name = if index == 0 { "pages" } else { "" };
+            line(name, &format!("{} {}{weight}", page.method, page.url))?;
+        }
+        if self.pages > self.urls.len() {
+            line("", &format!("and {} more", format_count((self.pages - self.urls.len()) as u64)))?;
+        }
+        if self.pages > 1 {
+            line("picked", if self.pick == "random" { "at random" } else { "in order" })?;
+        }
+        line("network", &self.network.to_string())?;
+        line("threads", &format!("{} on CPU {}", self.threads, numbers(&self.cpus)))?;
+        if !self.server_cpus.is_empty() {
+            line("embedded server", &format!("on CPU {}", numbers(&self.server_cpus)))?;
+        }
+        line("polling", self.spin)?;
+        line("seed", &self.seed.to_string())?;
+        if self.body_bytes > 0 {
+            line("body", &format_bytes(self.body_bytes as u64))?;
+        }
+        writeln!(f, "\nfirst request")?;
+        for text in self.first_request.lines() {
+            writeln!(f, "  {text}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Amount {
+    /// The model and how much.
+    fn load(&self) -> String {
+        let mut text = match (&self.rate, &self.connections) {
+            (Some(rate), _) => {
+                let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
+                let spacing = self.arrivals.unwrap_or("even");
+                format!("open model, {rate} {what} per second, {spacing} spacing")
+            }
+            (None, Some(places)) => format!("closed model, {places} connections kept busy"),
+            (None, None) => "closed model".to_owned(),
+        };
+        if let Some((from, to)) = self.think_s {
+            let _ = match from == to {
+                true => write!(text, ", {from} s between requests"),
+                false => write!(text, ", {from} to {to} s between requests"),
+            };
+        }
+        if self.warmup_s > 0.0 {
+            let _ = write!(text, ", after {} s of warm-up", self.warmup_s);
+        }
+        text
+    }
+
+    /// What ends it.
+    fn ends(&self) -> String {
+        let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
+        let count = self.requests.map(|n| format!("after {} {what}", format_count(n)));
+        let time = self.duration_s.map(|s| format!("after {s} s"));
+        let both: Vec<String> = count.into_iter().chain(time).collect();
+        format!("{}; then up to {} s for what is in flight", both.join(" or "), self.grace_s)
+    }
+
+    /// Their number and how long they live.
+    fn connections(&self) -> String {
+        let mut text = match (&self.rate, &self.connections) {
+            (Some(_), Some(most)) => format!("at most {most}, "),
+            (Some(_), None) => "as many as descriptors and ports allow, ".to_owned(),
+            (None, _) => String::new(),
+        };
+        let _ = match &self.requests_per_connection {
+            Quantity::Whole(1) => write!(text, "a new one for each request"),
+            Quantity::Words(words) if words == "all" => write!(text, "kept open"),
+            other => write!(text, "{other} requests on each"),
+        };
+        if self.preconnect > 0 {
+            let _ = write!(text, ", {} opened before the start", self.preconnect);
+        }
+        if let Some(rate) = &self.open_rate {
+            let _ = write!(text, ", {rate} opened per second");
+        }
+        text
+    }
+
+    /// What is given up, and when.
+    fn timeouts(&self) -> String {
+        let mut text =
+            format!("request {} s, connection {} s", self.timeout_s, self.connect_timeout_s);
+        if let Some(wait) = self.drop_after_s {
+            let _ = write!(text, ", dropped after {wait} s without a place");
+        }
+        text
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.addresses[..] {
+            [] => f.write_str("not resolved")?,
+            addresses => f.write_str(&addresses.join(", "))?,
+        }
+        if let Some(connect_to) = &self.connect_to {
+            write!(f, ", connected to {connect_to}")?;
+        }
+        if let Some(family) = &self.family {
+            write!(f, ", {family} only")?;
+        }
+        if let Some(first) = self.source.first() {
+            write!(f, ", from {first}")?;
+            if self.sources > 1 {
+                write!(f, " and {} more", format_count(self.sources as u64 - 1))?;
+            }
+        }
+        if self.close == "rst" { f.write_str(", closed with RST") } else { Ok(()) }
+    }
+}
+
+/// A header as it is sent; a secret one without its value.
+fn header_line(header: &Header) -> String {
+    format!("{}: {}", header.name, String::from_utf8_lossy(shown(header)).escape_debug())
+}
+
+/// The value that may be shown.
+fn shown(header: &Header) -> &[u8] {
+    if header.secret { HIDDEN.as_bytes() } else { &header.value }
+}
+
+/// The head of the first page's request. The body is not in it: it may be long, or a secret.
+fn first_request(plan: &Plan) -> String {
+    let headers = plan.headers.iter().map(|header| (header.name.as_str(), shown(header)));
+    let close = plan.lifetime == Lifetime::Exactly(1);
+    let Some(page) = plan.pages.first() else { return String::new() };
+    match encode(&page.method, &page.target, headers, plan.body.as_deref(), close) {
+        Ok(bytes) => {
+            let head = bytes.len() - plan.body.as_ref().map_or(0, Vec::len);
+            let text = String::from_utf8_lossy(&bytes[..head]);
+            // What a terminal would act on is shown instead.
+            text.lines().map(|line| format!("{}\n", line.escape_debug())).collect()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+fn seconds(ns: Nanos) -> f64 {
+    ns as f64 / SECOND as f64
+}
+
+fn numbers(cpus: &[usize]) -> String {
+    cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
