@@ -49,7 +49,9 @@ fn check_exclusive(args: &DialArgs, target: &Target) -> Result<(), Mistake> {
     if args.unix_socket.is_some()
         && let Some((flag, _)) = tcp_only.into_iter().find(|(_, given)| *given)
     {
-        wrong!("--unix-socket has no addresses, so {flag} does not go with it; leave one of them out");
+        wrong!(
+            "--unix-socket has no addresses, so {flag} does not go with it; leave one of them out"
+        );
     }
     if matches!(target, Target::Embedded { .. }) {
         let elsewhere = [
@@ -143,7 +145,8 @@ mod tests {
 
     #[test]
     fn sources_are_expanded_once_each() {
-        let dial = read_for("h", "--source 10.0.0.0/29,10.0.0.5-10.0.0.7 --source 10.0.9.1").unwrap();
+        let dial =
+            read_for("h", "--source 10.0.0.0/29,10.0.0.5-10.0.0.7 --source 10.0.9.1").unwrap();
         let expected: Vec<IpAddr> =
             [1, 2, 3, 4, 5, 6, 7].map(|n| [10, 0, 0, n].into()).into_iter().collect();
         assert_eq!(dial.sources[..7], expected);

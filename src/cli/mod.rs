@@ -155,7 +155,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
 /// The same on a given machine.
 fn parse_on(args: Vec<OsString>, machine: &Machine) -> Result<Command, CliError> {
     let matches = Typed::command().try_get_matches_from(&args)?;
-    let plan_path = matches.subcommand_matches("run").and_then(|run| run.get_one::<PathBuf>("plan"));
+    let plan_path =
+        matches.subcommand_matches("run").and_then(|run| run.get_one::<PathBuf>("plan"));
     let Some(plan_path) = plan_path else { return meaning(&matches, None, machine) };
 
     let typed = matches.subcommand_matches("run").unwrap_or(&matches);
@@ -176,10 +177,15 @@ fn meaning(
     match Typed::from_arg_matches(matches)?.command {
         TypedCommand::Run(args) => {
             let command = run::meaning(*args, machine).map_err(|mistake| {
-                usage("run", &match plan_path {
-                    Some(path) => mistake.note(&format!("flags of {} count too", path.display())),
-                    None => mistake,
-                })
+                usage(
+                    "run",
+                    &match plan_path {
+                        Some(path) => {
+                            mistake.note(&format!("flags of {} count too", path.display()))
+                        }
+                        None => mistake,
+                    },
+                )
             })?;
             Ok(Command::Run(Box::new(command)))
         }

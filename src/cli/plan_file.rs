@@ -145,7 +145,8 @@ fn typed_wins(typed: &ArgMatches, key: &str, argument: &str) -> bool {
 /// Whether the typed flags set, empty or remove the header of this name.
 fn typed_names_header(typed: &ArgMatches, name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let by_flag = HEADER_FLAGS.iter().any(|(flag, header)| *header == name && is_typed(typed, flag));
+    let by_flag =
+        HEADER_FLAGS.iter().any(|(flag, header)| *header == name && is_typed(typed, flag));
     by_flag || typed_headers(typed).any(|typed| typed == name)
 }
 

@@ -83,9 +83,10 @@ pub(super) fn asked(
     }
     let closes = headers.iter().any(closes);
     let body = args.data.as_deref().map(body).transpose()?;
-    let method = args.method.clone().unwrap_or_else(|| {
-        if body.is_some() { "POST".into() } else { "GET".into() }
-    });
+    let method = args
+        .method
+        .clone()
+        .unwrap_or_else(|| if body.is_some() { "POST".into() } else { "GET".into() });
     Ok(Asked { method, headers, body, closes })
 }
 
@@ -106,9 +107,8 @@ fn apply(headers: &mut Vec<Header>, typed: Vec<Typed>) -> Result<(), Mistake> {
             Typed::Set(header) => &header.name,
             Typed::Remove(name) => name,
         };
-        let default = headers[..defaults]
-            .iter()
-            .position(|header| header.name.eq_ignore_ascii_case(name));
+        let default =
+            headers[..defaults].iter().position(|header| header.name.eq_ignore_ascii_case(name));
         match (one, default) {
             (Typed::Set(header), Some(index)) if !replaced[index] => {
                 headers[index] = header;
@@ -141,7 +141,11 @@ fn header(text: &str) -> Result<Typed, Mistake> {
                 word.escape_debug()
             );
         };
-        return Ok(Typed::Set(Header { name: checked_name(name)?, value: Vec::new(), secret: false }));
+        return Ok(Typed::Set(Header {
+            name: checked_name(name)?,
+            value: Vec::new(),
+            secret: false,
+        }));
     };
     let name = checked_name(name)?;
     let value = value.trim();

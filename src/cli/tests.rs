@@ -211,7 +211,9 @@ fn every_flag() -> Vec<(String, String, String)> {
             let value = match name {
                 "rate" => "10..20@5s",
                 "connections" | "requests" => "50",
-                "duration" | "drop-after" | "warmup" | "timeout" | "connect-timeout" | "grace" => "2s",
+                "duration" | "drop-after" | "warmup" | "timeout" | "connect-timeout" | "grace" => {
+                    "2s"
+                }
                 "think" => "1s..2s",
                 "requests-per-connection" => "mean:2.5",
                 "arrivals" => "poisson",
@@ -286,7 +288,11 @@ fn every_flag_can_be_given_in_a_plan_file() {
         let typed = run(&[&rest[..], &[&flag]].concat());
         let from_file = run(&[&rest[..], &[&plan]].concat());
         assert_eq!(typed, from_file, "{written}");
-        assert_ne!(typed, run(&[&rest[..], &["--label=none"]].concat()), "{name} changes something");
+        assert_ne!(
+            typed,
+            run(&[&rest[..], &["--label=none"]].concat()),
+            "{name} changes something"
+        );
     }
 }
 

@@ -433,3 +433,128 @@ fn seconds(ns: Nanos) -> f64 {
 fn numbers(cpus: &[usize]) -> String {
     cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Dial, End, Page};
+
+    fn plan(load: Load) -> Plan {
+        let page = |target: &str, weight| Page {
+            method: "POST".into(),
+            target: target.into(),
+            url: format!("http://h{target}"),
+            weight,
+        };
+        Plan {
+            label: None,
+            target: Target::Origin { host: "h".into(), port: 80 },
+            dial: Dial { sources: vec![[10, 0, 0, 1].into(); 30], ..Dial::default() },
+            pages: (0..25).map(|n| page(&format!("/{n}"), n + 1)).collect(),
+            pick: Pick::InOrder,
+            headers: vec![
+                Header { name: "Host".into(), value: b"h".to_vec(), secret: false },
+                Header { name: "X-Bell".into(), value: b"\x07\xff".to_vec(), secret: false },
+                Header { name: "X-Api-Key".into(), value: b"hush".to_vec(), secret: true },
+            ],
+            body: Some(b"hush\r\n\r\nhush".to_vec()),
+            load,
+            end: End { requests: Some(1000), duration_ns: Some(1_500_000_000) },
+            warmup_ns: 0,
+            timeout_ns: 10 * SECOND,
+            connect_timeout_ns: 5 * SECOND,
+            grace_ns: 5 * SECOND,
+            lifetime: Lifetime::Exactly(1),
+            think_ns: None,
+            threads: 2,
+            cpus: vec![0, 1],
+            spin: Spin::Auto,
+            seed: 7,
+        }
+    }
+
+    fn closed() -> Load {
+        let places = Profile::parse_count("0..10@30s").unwrap();
+        Load::Closed { places, open_rate: Some(Ratio::new(1, 2)) }
+    }
+
+    fn open() -> Load {
+        Load::Open {
+            rate: Profile::constant(Ratio::whole(500)),
+            spacing: Spacing::Poisson,
+            arrive: Arrive::Clients,
+            max_connections: None,
+            preconnect: 3,
+            drop_after_ns: Some(SECOND),
+            open_rate: None,
+        }
+    }
+
+    #[test]
+    fn a_results_plan_has_the_contracts_keys() {
+        let address: SocketAddr = "[::1]:80".parse().unwrap();
+        let json = serde_json::to_value(describe(&plan(open()), &[address])).unwrap();
+        for key in [
+            "model",
+            "rate",
+            "connections",
+            "urls",
+            "addresses",
+            "headers",
+            "tls",
+            "seed",
+            "threads",
+            "cpus",
+        ] {
+            assert!(json.get(key).is_some(), "no {key} in {json}");
+        }
+        assert_eq!((&json["model"], &json["rate"]), (&"open".into(), &500.into()));
+        assert_eq!(json["connections"], serde_json::Value::Null);
+        assert_eq!(json["addresses"], serde_json::json!(["[::1]:80"]));
+        assert_eq!(json["requests_per_connection"], 1);
+        assert_eq!((&json["requests"], &json["duration_s"]), (&1000.into(), &1.5.into()));
+        assert!(json.get("first_request").is_none());
+    }
+
+    #[test]
+    fn what_changes_with_time_is_written_as_it_is_typed() {
+        let json = serde_json::to_value(describe(&plan(closed()), &[])).unwrap();
+        assert_eq!((&json["model"], &json["rate"]), (&"closed".into(), &serde_json::Value::Null));
+        assert_eq!((&json["connections"], &json["open_rate"]), (&"0..10@30s".into(), &0.5.into()));
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_counted() {
+        let description = describe(&plan(closed()), &[]);
+        assert_eq!((description.urls.len(), description.pages), (20, 25));
+        assert_eq!((description.network.source.len(), description.network.sources), (20, 30));
+        let text = description.to_string();
+        assert!(text.contains("and 5 more") && text.contains("10.0.0.1 and 29 more"), "{text}");
+        assert!(text.contains("POST http://h/1  weight 2"), "{text}");
+    }
+
+    #[test]
+    fn first_request_is_shown_without_secrets_and_control_characters() {
+        for load in [closed(), open()] {
+            let text = describe(&plan(load), &[]).to_string();
+            assert!(text.contains("  POST /0 HTTP/1.1\n  Host: h\n"), "{text}");
+            assert!(text.contains("  X-Api-Key: ***\n"), "{text}");
+            assert!(text.contains("  Connection: close\n"), "{text}");
+            assert!(!text.contains("hush") && !text.contains('\x07'), "{text}");
+        }
+    }
+
+    #[test]
+    fn text_says_what_will_happen() {
+        let text = describe(&plan(open()), &[]).to_string();
+        for part in [
+            "open model, 500 clients per second, poisson spacing",
+            "after 1,000 clients or after 1.5 s; then up to 5 s",
+            "as many as descriptors and ports allow, a new one for each request, 3 opened before",
+            "request 10 s, connection 5 s, dropped after 1 s without a place",
+            "2 on CPU 0, 1",
+        ] {
+            assert!(text.contains(part), "no \"{part}\" in: {text}");
+        }
+    }
+}
