@@ -163,10 +163,17 @@ fn checked_name(name: &str) -> Result<String, Mistake> {
     if is_token(name) {
         return Ok(name.to_owned());
     }
+    // What follows the first word may be a secret with a colon in it.
+    let mut words = name.split_whitespace();
+    let first = words.next().unwrap_or_default().escape_debug();
+    let more = if name.contains(char::is_whitespace) {
+        " and what follows it before the colon"
+    } else {
+        ""
+    };
     wrong!(
-        "-H: \"{}\" is not the name of a header, which is letters, digits and hyphens without \
-         blanks; write 'Name: value'",
-        name.escape_debug()
+        "-H: \"{first}\"{more} is not the name of a header, which is letters, digits and hyphens \
+         without blanks; write 'Name: value'"
     )
 }
 
@@ -339,7 +346,8 @@ mod tests {
     fn mistakes_are_told_without_the_secret() {
         let wrong_headers = [
             (&["Authorization s3cret"][..], &["Authorization", "no colon", "Name: value"][..]),
-            (&["X Y: s3cret"], &["\"X Y\"", "without blanks"]),
+            (&["X Y: s3cret"], &["\"X\"", "without blanks"]),
+            (&["Authorization s3cret:x"], &["\"Authorization\"", "before the colon"]),
             (&[": s3cret"], &["name of a header"]),
             (&["Host: a", "Host: b"], &["Host", "twice"]),
             (&["X-Key: a\r\ns3cret"], &["X-Key", "line end"]),

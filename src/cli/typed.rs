@@ -16,6 +16,7 @@ use crate::plan::{Lifetime, Profile, Ratio};
 #[derive(Debug, Parser)]
 #[command(
     name = "ringload",
+    bin_name = "ringload",
     version,
     about = "A load generator for HTTP/1.1 on Linux io_uring",
     after_help = "Examples:
