@@ -118,8 +118,9 @@ impl Scanner {
     ///
     /// # Errors
     ///
-    /// Malformed or too large. Which of them, and at which byte, does not depend on how the stream
-    /// is cut, but for the complete lines of a head, which are judged when they end.
+    /// Malformed or too large. The answer does not depend on how the stream is cut: a line of a head
+    /// is judged when it is complete (the first one earlier if it does not begin like a response),
+    /// the framing of a body byte by byte.
     #[inline]
     pub fn feed(&mut self, carry: &mut Vec<u8>, bytes: &[u8]) -> Result<Step, ScanError> {
         self.started |= !bytes.is_empty();

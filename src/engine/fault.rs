@@ -1,0 +1,36 @@
+//! How failures are made: from an errno, a scan error, or a deadline.
+
+use crate::clock::Nanos;
+use crate::http1::response::ScanError;
+use crate::stats::{Fault, FaultKind, Phase};
+
+/// The kind of failure behind a positive errno of a socket operation.
+pub(super) fn kind(errno: i32) -> FaultKind {
+    match errno {
+        libc::ECONNREFUSED => FaultKind::Refused,
+        libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => FaultKind::Reset,
+        libc::ETIMEDOUT => FaultKind::Timeout,
+        libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => {
+            FaultKind::Unreachable
+        }
+        libc::EADDRNOTAVAIL => FaultKind::NoPorts,
+        libc::EMFILE | libc::ENFILE => FaultKind::NoDescriptors,
+        _ => FaultKind::Other,
+    }
+}
+
+/// A failure with this errno.
+pub(super) fn of_errno(phase: Phase, errno: i32, now: Nanos) -> Fault {
+    Fault { errno, ..of_kind(phase, kind(errno), now) }
+}
+
+/// A failure that has no errno.
+pub(super) fn of_kind(phase: Phase, kind: FaultKind, now: Nanos) -> Fault {
+    Fault { phase, kind, errno: 0, detail: "", bytes: Vec::new(), at_ns: now }
+}
+
+/// A response that is none.
+pub(super) fn of_scan(error: ScanError, now: Nanos) -> Fault {
+    let ScanError { phase, kind, detail, bytes } = error;
+    Fault { phase, kind, errno: 0, detail, bytes, at_ns: now }
+}
