@@ -1,5 +1,6 @@
 //! What is to be done: the validated plan of one load, without I/O.
 
+pub mod describe;
 pub mod pages;
 pub mod profile;
 pub mod random;
@@ -68,8 +69,11 @@ pub enum Target {
         /// The port.
         port: u16,
     },
-    /// The embedded server, started for this run.
-    Embedded,
+    /// The embedded server, started for this run on a free port of 127.0.0.1.
+    Embedded {
+        /// The CPUs of its threads, one each; at least one.
+        cpus: Vec<usize>,
+    },
 }
 
 /// How connections are made.

@@ -237,6 +237,8 @@ impl fmt::Display for ProfileError {
                     before + 1
                 )?;
             }
+            // That names the text itself.
+            _ if matches!(self.problem, ProfileProblem::Unit(_)) => {}
             _ => write!(f, "\"{}\": ", self.text.escape_debug())?,
         }
         f.write_str(match &self.problem {

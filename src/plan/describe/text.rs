@@ -1,0 +1,145 @@
+//! A description as text, for a terminal.
+
+use std::fmt::{self, Write};
+
+use super::{Amount, Description, Network, Quantity};
+use crate::units::{format_bytes, format_count};
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => f.write_str(&format_count(*number)),
+            Self::Number(number) => number.fmt(f),
+            Self::Words(words) => f.write_str(words),
+        }
+    }
+}
+
+/// Lines of a name and what it is, then the first request.
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, text: &str| writeln!(f, "{name:<16}{text}");
+        line("load", &self.amount.load())?;
+        line("ends", &self.amount.ends())?;
+        line("connections", &self.amount.connections())?;
+        line("timeouts", &self.amount.timeouts())?;
+        for (index, page) in self.urls.iter().enumerate() {
+            let weight =
+                if page.weight == 1 { String::new() } else { format!("  weight {}", page.weight) };
+            let name = if index == 0 { "pages" } else { "" };
+            line(name, &format!("{} {}{weight}", page.method, page.url))?;
+        }
+        if self.pages > self.urls.len() {
+            line("", &format!("and {} more", format_count((self.pages - self.urls.len()) as u64)))?;
+        }
+        if self.pages > 1 {
+            line("picked", if self.pick == "random" { "at random" } else { "in order" })?;
+        }
+        line("network", &self.network.to_string())?;
+        line("threads", &format!("{} on CPU {}", self.threads, numbers(&self.cpus)))?;
+        if !self.server_cpus.is_empty() {
+            line("embedded server", &format!("on CPU {}", numbers(&self.server_cpus)))?;
+        }
+        line("polling", self.spin)?;
+        line("seed", &self.seed.to_string())?;
+        if self.body_bytes > 0 {
+            line("body", &format_bytes(self.body_bytes as u64))?;
+        }
+        writeln!(f, "\nfirst request")?;
+        for text in self.first_request.lines() {
+            writeln!(f, "  {text}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Amount {
+    /// The model and how much.
+    fn load(&self) -> String {
+        let mut text = match (&self.rate, &self.connections) {
+            (Some(rate), _) => {
+                let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
+                let spacing = self.arrivals.unwrap_or("even");
+                format!("open model, {rate} {what} per second, {spacing} spacing")
+            }
+            (None, Some(places)) => format!("closed model, {places} connections kept busy"),
+            (None, None) => "closed model".to_owned(),
+        };
+        if let Some((from, to)) = self.think_s {
+            let _ = match from == to {
+                true => write!(text, ", {from} s between requests"),
+                false => write!(text, ", {from} to {to} s between requests"),
+            };
+        }
+        if self.warmup_s > 0.0 {
+            let _ = write!(text, ", after {} s of warm-up", self.warmup_s);
+        }
+        text
+    }
+
+    /// What ends it.
+    fn ends(&self) -> String {
+        let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
+        let count = self.requests.map(|n| format!("after {} {what}", format_count(n)));
+        let time = self.duration_s.map(|s| format!("after {s} s"));
+        let both: Vec<String> = count.into_iter().chain(time).collect();
+        format!("{}; then up to {} s for what is in flight", both.join(" or "), self.grace_s)
+    }
+
+    /// Their number and how long they live.
+    fn connections(&self) -> String {
+        let mut text = match (&self.rate, &self.connections) {
+            (Some(_), Some(most)) => format!("at most {most}, "),
+            (Some(_), None) => "as many as descriptors and ports allow, ".to_owned(),
+            (None, _) => String::new(),
+        };
+        let _ = match &self.requests_per_connection {
+            Quantity::Whole(1) => write!(text, "a new one for each request"),
+            Quantity::Words(words) if words == "all" => write!(text, "kept open"),
+            other => write!(text, "{other} requests on each"),
+        };
+        if self.preconnect > 0 {
+            let _ = write!(text, ", {} opened before the start", self.preconnect);
+        }
+        if let Some(rate) = &self.open_rate {
+            let _ = write!(text, ", {rate} opened per second");
+        }
+        text
+    }
+
+    /// What is given up, and when.
+    fn timeouts(&self) -> String {
+        let mut text =
+            format!("request {} s, connection {} s", self.timeout_s, self.connect_timeout_s);
+        if let Some(wait) = self.drop_after_s {
+            let _ = write!(text, ", dropped after {wait} s without a place");
+        }
+        text
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.addresses[..] {
+            [] => f.write_str("not resolved")?,
+            addresses => f.write_str(&addresses.join(", "))?,
+        }
+        if let Some(connect_to) = &self.connect_to {
+            write!(f, ", connected to {connect_to}")?;
+        }
+        if let Some(family) = &self.family {
+            write!(f, ", {family} only")?;
+        }
+        if let Some(first) = self.source.first() {
+            write!(f, ", from {first}")?;
+            if self.sources > 1 {
+                write!(f, " and {} more", format_count(self.sources as u64 - 1))?;
+            }
+        }
+        if self.close == "rst" { f.write_str(", closed with RST") } else { Ok(()) }
+    }
+}
+
+fn numbers(cpus: &[usize]) -> String {
+    cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
