@@ -1,0 +1,246 @@
+//! The same request again and again over connections that stay open.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use io_uring::{opcode, squeue, types};
+use socket2::SockRef;
+
+use crate::ring::{self, Buffers, Enter, GROUP, push};
+use crate::{Common, Counts};
+
+/// `IORING_RECVSEND_POLL_FIRST`: do not try before there is something to receive.
+const POLL_FIRST: u16 = 1;
+
+#[derive(Args, Clone)]
+pub struct Options {
+    /// How a response is received.
+    #[arg(long, value_enum, default_value_t = Receive::Multi)]
+    receive: Receive,
+    /// A completion may span several provided buffers (Linux 6.10).
+    #[arg(long)]
+    bundle: bool,
+    /// Bytes are dropped in the kernel, not copied (`MSG_TRUNC` on every receive).
+    #[arg(long)]
+    trunc: bool,
+    /// `SO_RCVLOWAT` for the life of the connection: bytes, at most the response's.
+    #[arg(long, default_value_t = 0)]
+    low_water: u64,
+    /// `SO_RCVLOWAT` as a ring operation: at most so much for the rest of a body, 1 for a head.
+    #[arg(long, default_value_t = 0)]
+    body_low_water: u64,
+    /// `SO_RCVBUF`; 0: the kernel's own.
+    #[arg(long, default_value_t = 0)]
+    receive_buffer: usize,
+}
+
+/// Ways to receive a response.
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+enum Receive {
+    /// One multishot receive per connection into provided buffers.
+    Multi,
+    /// Single receives of `--buffer` bytes into one scratch buffer.
+    Single,
+    /// One receive of the whole response into the scratch buffer (`MSG_WAITALL`).
+    Waitall,
+    /// A head into a provided buffer, the rest in one receive into the scratch buffer.
+    HeadWaitall,
+    /// A head into a provided buffer, the rest by receives that drop the bytes.
+    HeadTrunc,
+}
+
+const RECEIVE: u64 = 1 << 32;
+const OTHER: u64 = 2 << 32;
+
+/// What a pass needs to ask and to receive.
+struct Work {
+    options: Options,
+    request: &'static [u8],
+    response_len: u64,
+    buffer: u32,
+    scratch: *mut u8,
+    one: &'static i32,
+    body_low_water: &'static i32,
+}
+
+pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
+    let request: &'static [u8] = Box::leak(common.request(false).into_boxed_slice());
+    let response_len = common.response_len(request)?;
+    let work = Work {
+        options: options.clone(),
+        request,
+        response_len,
+        buffer: common.buffer,
+        scratch: ring::scratch(response_len as usize),
+        one: Box::leak(Box::new(1)),
+        body_low_water: Box::leak(Box::new(options.body_low_water as i32)),
+    };
+    let mut io = ring::build(common.connections)?;
+    let (mut submitter, mut sq, mut cq) = io.split();
+    let mut buffers = Buffers::new(&submitter, common)?;
+    for slot in 0..common.connections {
+        let stream = TcpStream::connect(common.address)?;
+        stream.set_nodelay(true)?;
+        if options.receive_buffer > 0 {
+            SockRef::from(&stream).set_recv_buffer_size(options.receive_buffer)?;
+        }
+        if options.low_water > 0 {
+            low_water(&stream, options.low_water.min(response_len))?;
+        }
+        submitter.register_files_update(slot, &[stream.as_raw_fd()])?;
+        if options.receive == Receive::Multi {
+            push(&mut sq, work.multishot(slot));
+        }
+        work.ask(&mut sq, slot);
+    }
+    submitter.register_ring_fd()?;
+
+    let enter = Enter::new(common);
+    let mut left = vec![response_len; common.connections as usize];
+    let mut counts = Counts::default();
+    let mut completions = Vec::with_capacity(4096);
+    let end = Instant::now() + Duration::from_secs_f64(common.duration);
+    while Instant::now() < end {
+        sq.sync();
+        enter.enter(&submitter)?;
+        counts.enters += 1;
+        cq.sync();
+        ring::drain(&mut cq, &mut completions);
+        cq.sync();
+        sq.sync();
+        counts.completions += completions.len() as u64;
+        for &(token, result, flags) in &completions {
+            if token & RECEIVE == 0 {
+                return Err(io::Error::from_raw_os_error(-result));
+            }
+            buffers.take_back(result, flags, options.bundle);
+            let slot = token as u32;
+            let multi = options.receive == Receive::Multi;
+            if multi && !io_uring::cqueue::more(flags) {
+                if result == -libc::ENOBUFS {
+                    counts.no_buffers += 1;
+                } else if result <= 0 {
+                    return Err(io::Error::other(format!("receive: {result}")));
+                }
+                push(&mut sq, work.multishot(slot));
+            }
+            let left = &mut left[slot as usize];
+            *left -= result.max(0) as u64;
+            if *left == 0 {
+                counts.requests += 1;
+                *left = response_len;
+                work.ask(&mut sq, slot);
+            } else if !multi {
+                if result <= 0 {
+                    return Err(io::Error::other(format!("receive: {result}")));
+                }
+                work.receive_rest(&mut sq, slot, *left);
+            }
+        }
+        buffers.publish();
+    }
+    Ok(counts)
+}
+
+impl Work {
+    /// Sends the request and, where receives are single, queues the first.
+    fn ask(&self, sq: &mut squeue::SubmissionQueue<'_>, slot: u32) {
+        if self.options.body_low_water > 0 {
+            push(sq, set_low_water(slot, self.one));
+        }
+        let send = opcode::Send::new(
+            types::Fixed(slot),
+            self.request.as_ptr(),
+            self.request.len() as u32,
+        )
+        .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+        .build()
+        .flags(squeue::Flags::SKIP_SUCCESS)
+        .user_data(OTHER | u64::from(slot));
+        push(sq, send);
+        let scratch_len = self.buffer.min(self.response_len as u32);
+        let receive = match self.options.receive {
+            Receive::Multi => return,
+            Receive::Single => self.receive(slot, scratch_len, 0),
+            Receive::Waitall => self.receive(slot, self.response_len as u32, libc::MSG_WAITALL),
+            Receive::HeadWaitall | Receive::HeadTrunc => {
+                opcode::Recv::new(types::Fixed(slot), std::ptr::null_mut(), self.buffer)
+                    .buf_group(GROUP)
+                    .ioprio(POLL_FIRST)
+                    .build()
+                    .flags(squeue::Flags::BUFFER_SELECT)
+                    .user_data(RECEIVE | u64::from(slot))
+            }
+        };
+        push(sq, receive);
+    }
+
+    /// Receives what is left of a response.
+    fn receive_rest(&self, sq: &mut squeue::SubmissionQueue<'_>, slot: u32, left: u64) {
+        if self.options.body_low_water > 0 && left > self.options.body_low_water {
+            push(sq, set_low_water(slot, self.body_low_water));
+        } else if self.options.body_low_water > 0 {
+            push(sq, set_low_water(slot, self.one));
+        }
+        let left = left as u32;
+        push(
+            sq,
+            match self.options.receive {
+                Receive::Single => self.receive(slot, left.min(self.buffer), 0),
+                Receive::HeadTrunc => self.receive(slot, left, libc::MSG_TRUNC),
+                _ => self.receive(slot, left, libc::MSG_WAITALL),
+            },
+        );
+    }
+
+    fn receive(&self, slot: u32, len: u32, flags: i32) -> squeue::Entry {
+        let trunc = if self.options.trunc { libc::MSG_TRUNC } else { 0 };
+        opcode::Recv::new(types::Fixed(slot), self.scratch, len)
+            .flags(flags | trunc)
+            .ioprio(POLL_FIRST)
+            .build()
+            .user_data(RECEIVE | u64::from(slot))
+    }
+
+    fn multishot(&self, slot: u32) -> squeue::Entry {
+        let trunc = if self.options.trunc { libc::MSG_TRUNC } else { 0 };
+        if self.options.bundle {
+            opcode::RecvMultiBundle::new(types::Fixed(slot), GROUP).flags(trunc).build()
+        } else {
+            opcode::RecvMulti::new(types::Fixed(slot), GROUP).flags(trunc).build()
+        }
+        .user_data(RECEIVE | u64::from(slot))
+    }
+}
+
+fn set_low_water(slot: u32, bytes: &'static i32) -> squeue::Entry {
+    opcode::SetSockOpt::new(
+        types::Fixed(slot),
+        libc::SOL_SOCKET as u32,
+        libc::SO_RCVLOWAT as u32,
+        std::ptr::from_ref(bytes).cast(),
+        4,
+    )
+    .build()
+    .flags(squeue::Flags::SKIP_SUCCESS)
+    .user_data(OTHER | u64::from(slot))
+}
+
+/// Wakes the receiver only when so many bytes are there.
+fn low_water(stream: &TcpStream, bytes: u64) -> io::Result<()> {
+    let bytes = bytes as libc::c_int;
+    // SAFETY: the option is an int, and the pointer is valid for the call.
+    let done = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as u32,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
