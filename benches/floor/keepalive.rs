@@ -50,6 +50,8 @@ enum Receive {
     HeadWaitall,
     /// A head into a provided buffer, the rest by receives that drop the bytes.
     HeadTrunc,
+    /// The same, with the rest linked to the head and not asked for after it has come.
+    HeadTruncLinked,
 }
 
 const RECEIVE: u64 = 1 << 32;
@@ -119,6 +121,7 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
             buffers.take_back(result, flags, options.bundle);
             let slot = token as u32;
             let multi = options.receive == Receive::Multi;
+            let linked = options.receive == Receive::HeadTruncLinked;
             if multi && !io_uring::cqueue::more(flags) {
                 if result == -libc::ENOBUFS {
                     counts.no_buffers += 1;
@@ -133,7 +136,7 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
                 counts.requests += 1;
                 *left = response_len;
                 work.ask(&mut sq, slot);
-            } else if !multi {
+            } else if !multi && !(linked && flags & 1 != 0) {
                 if result <= 0 {
                     return Err(io::Error::other(format!("receive: {result}")));
                 }
@@ -164,9 +167,11 @@ impl Work {
         let scratch_len = self.buffer.min(self.response_len as u32);
         let receive = match self.options.receive {
             Receive::Multi => return,
-            Receive::Single => self.receive(slot, scratch_len, 0),
-            Receive::Waitall => self.receive(slot, self.response_len as u32, libc::MSG_WAITALL),
-            Receive::HeadWaitall | Receive::HeadTrunc => {
+            Receive::Single => self.receive(slot, scratch_len, 0, POLL_FIRST),
+            Receive::Waitall => {
+                self.receive(slot, self.response_len as u32, libc::MSG_WAITALL, POLL_FIRST)
+            }
+            Receive::HeadWaitall | Receive::HeadTrunc | Receive::HeadTruncLinked => {
                 opcode::Recv::new(types::Fixed(slot), std::ptr::null_mut(), self.buffer)
                     .buf_group(GROUP)
                     .ioprio(POLL_FIRST)
@@ -175,7 +180,13 @@ impl Work {
                     .user_data(RECEIVE | u64::from(slot))
             }
         };
-        push(sq, receive);
+        if self.options.receive == Receive::HeadTruncLinked {
+            push(sq, receive.flags(squeue::Flags::IO_LINK));
+            let rest = self.response_len as u32 - self.buffer;
+            push(sq, self.receive(slot, rest, libc::MSG_TRUNC, 0));
+        } else {
+            push(sq, receive);
+        }
     }
 
     /// Receives what is left of a response.
@@ -189,18 +200,20 @@ impl Work {
         push(
             sq,
             match self.options.receive {
-                Receive::Single => self.receive(slot, left.min(self.buffer), 0),
-                Receive::HeadTrunc => self.receive(slot, left, libc::MSG_TRUNC),
-                _ => self.receive(slot, left, libc::MSG_WAITALL),
+                Receive::Single => self.receive(slot, left.min(self.buffer), 0, 0),
+                Receive::HeadTrunc | Receive::HeadTruncLinked => {
+                    self.receive(slot, left, libc::MSG_TRUNC, 0)
+                }
+                _ => self.receive(slot, left, libc::MSG_WAITALL, 0),
             },
         );
     }
 
-    fn receive(&self, slot: u32, len: u32, flags: i32) -> squeue::Entry {
+    fn receive(&self, slot: u32, len: u32, flags: i32, poll: u16) -> squeue::Entry {
         let trunc = if self.options.trunc { libc::MSG_TRUNC } else { 0 };
         opcode::Recv::new(types::Fixed(slot), self.scratch, len)
             .flags(flags | trunc)
-            .ioprio(POLL_FIRST)
+            .ioprio(poll)
             .build()
             .user_data(RECEIVE | u64::from(slot))
     }
