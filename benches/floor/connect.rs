@@ -8,8 +8,9 @@ use io_uring::types::{DestinationSlot, Fixed};
 use io_uring::{opcode, squeue};
 use socket2::SockAddr;
 
+use crate::Common;
 use crate::ring::{self, Buffers, Enter, GROUP, push};
-use crate::{Common, Counts};
+use crate::work::Counts;
 
 #[derive(Args, Clone)]
 pub struct Options {
@@ -40,9 +41,6 @@ pub struct Options {
     /// Most chains that are started per pass; 0: no limit.
     #[arg(long, default_value_t = 0)]
     chains_per_enter: usize,
-    /// Do not wait for the server's FIN.
-    #[arg(long)]
-    close_first: bool,
 }
 
 /// What is linked to what.
@@ -50,8 +48,6 @@ pub struct Options {
 enum Chain {
     /// SOCKET → CONNECT → SEND → RECV.
     Whole,
-    /// SOCKET → CONNECT → SEND, RECV unlinked.
-    UpToSend,
     /// SOCKET → CONNECT; on its completion SEND and RECV, unlinked.
     UpToConnect,
     /// SOCKET, then CONNECT → SEND → RECV.
@@ -77,29 +73,30 @@ struct Work {
 }
 
 pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
-    let request: &'static [u8] = Box::leak(common.request(true).into_boxed_slice());
+    let request = common.work.request(true);
     let work = Work {
         options: options.clone(),
         request,
-        response_len: common.response_len(request)?,
-        address: Box::leak(Box::new(common.address.into())),
+        response_len: common.work.response_len(request)?,
+        address: Box::leak(Box::new(common.work.address.into())),
         zero: Box::leak(Box::new(0)),
         one: Box::leak(Box::new(1)),
         linger: Box::leak(Box::new(libc::linger { l_onoff: 1, l_linger: 0 })),
     };
-    let mut io = ring::build(common.connections)?;
+    let mut io = ring::build(common.work.connections)?;
     let (mut submitter, mut sq, mut cq) = io.split();
     let mut buffers = Buffers::new(&submitter, common)?;
     submitter.register_ring_fd()?;
 
     let enter = Enter::new(common);
-    let mut left = vec![work.response_len; common.connections as usize];
-    let mut free: Vec<u32> = (0..common.connections).collect();
+    let mut left = vec![work.response_len; common.work.connections as usize];
+    let mut free: Vec<u32> = (0..common.work.connections).collect();
     let mut counts = Counts::default();
     let mut completions = Vec::with_capacity(4096);
-    let end = Instant::now() + Duration::from_secs_f64(common.duration);
+    let end = Instant::now() + Duration::from_secs_f64(common.work.duration);
     while Instant::now() < end {
-        let limit = if options.chains_per_enter == 0 { usize::MAX } else { options.chains_per_enter };
+        let limit =
+            if options.chains_per_enter == 0 { usize::MAX } else { options.chains_per_enter };
         for _ in 0..limit.min(free.len()) {
             work.open(&mut sq, free.pop().expect("as many as counted"));
         }
@@ -125,7 +122,7 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
                     let left = &mut left[slot as usize];
                     *left -= result.max(0) as u64;
                     let more = io_uring::cqueue::more(flags);
-                    let over = result <= 0 && !more || options.close_first && *left == 0;
+                    let over = result <= 0 && !more;
                     if over {
                         if *left == 0 {
                             counts.requests += 1;
@@ -175,11 +172,6 @@ impl Work {
         let connect = self.connect(slot);
         match chain {
             Chain::UpToConnect => push(sq, connect),
-            Chain::UpToSend => {
-                push(sq, linked(connect, link));
-                push(sq, self.send(slot));
-                push(sq, self.receive(slot));
-            }
             Chain::Whole | Chain::FromConnect => {
                 push(sq, linked(connect, link));
                 push(sq, linked(self.send(slot), link));

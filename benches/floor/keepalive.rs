@@ -9,8 +9,9 @@ use clap::{Args, ValueEnum};
 use io_uring::{opcode, squeue, types};
 use socket2::SockRef;
 
+use crate::Common;
 use crate::ring::{self, Buffers, Enter, GROUP, push};
-use crate::{Common, Counts};
+use crate::work::Counts;
 
 /// `IORING_RECVSEND_POLL_FIRST`: do not try before there is something to receive.
 const POLL_FIRST: u16 = 1;
@@ -69,8 +70,8 @@ struct Work {
 }
 
 pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
-    let request: &'static [u8] = Box::leak(common.request(false).into_boxed_slice());
-    let response_len = common.response_len(request)?;
+    let request = common.work.request(false);
+    let response_len = common.work.response_len(request)?;
     let work = Work {
         options: options.clone(),
         request,
@@ -80,11 +81,11 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
         one: Box::leak(Box::new(1)),
         body_low_water: Box::leak(Box::new(options.body_low_water as i32)),
     };
-    let mut io = ring::build(common.connections)?;
+    let mut io = ring::build(common.work.connections)?;
     let (mut submitter, mut sq, mut cq) = io.split();
     let mut buffers = Buffers::new(&submitter, common)?;
-    for slot in 0..common.connections {
-        let stream = TcpStream::connect(common.address)?;
+    for slot in 0..common.work.connections {
+        let stream = TcpStream::connect(common.work.address)?;
         stream.set_nodelay(true)?;
         if options.receive_buffer > 0 {
             SockRef::from(&stream).set_recv_buffer_size(options.receive_buffer)?;
@@ -101,10 +102,10 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
     submitter.register_ring_fd()?;
 
     let enter = Enter::new(common);
-    let mut left = vec![response_len; common.connections as usize];
+    let mut left = vec![response_len; common.work.connections as usize];
     let mut counts = Counts::default();
     let mut completions = Vec::with_capacity(4096);
-    let end = Instant::now() + Duration::from_secs_f64(common.duration);
+    let end = Instant::now() + Duration::from_secs_f64(common.work.duration);
     while Instant::now() < end {
         sq.sync();
         enter.enter(&submitter)?;
@@ -154,15 +155,12 @@ impl Work {
         if self.options.body_low_water > 0 {
             push(sq, set_low_water(slot, self.one));
         }
-        let send = opcode::Send::new(
-            types::Fixed(slot),
-            self.request.as_ptr(),
-            self.request.len() as u32,
-        )
-        .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
-        .build()
-        .flags(squeue::Flags::SKIP_SUCCESS)
-        .user_data(OTHER | u64::from(slot));
+        let send =
+            opcode::Send::new(types::Fixed(slot), self.request.as_ptr(), self.request.len() as u32)
+                .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+                .build()
+                .flags(squeue::Flags::SKIP_SUCCESS)
+                .user_data(OTHER | u64::from(slot));
         push(sq, send);
         let scratch_len = self.buffer.min(self.response_len as u32);
         let receive = match self.options.receive {
