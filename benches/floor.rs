@@ -68,7 +68,7 @@ pub struct Common {
     #[arg(long, default_value_t = 4096)]
     buffer: u32,
     /// Provided buffers; a power of two.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 64)]
     buffers: u16,
     /// Provided buffers are filled one piece after the other (Linux 6.12).
     #[arg(long)]

@@ -17,9 +17,10 @@ pub struct Options {
     /// What is linked.
     #[arg(long, value_enum, default_value_t = Chain::Whole)]
     chain: Chain,
-    /// `TCP_QUICKACK` = 0 before `CONNECT` (Linux 6.7).
+    /// The SYN-ACK is acknowledged at once, and not by the request: no `TCP_QUICKACK` = 0 before
+    /// `CONNECT`.
     #[arg(long)]
-    no_quick_ack: bool,
+    quick_ack: bool,
     /// `TCP_DEFER_ACCEPT` before `CONNECT`, which also holds the first ACK back.
     #[arg(long)]
     defer_accept: bool,
@@ -155,26 +156,26 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
 impl Work {
     /// Queues what opens a connection in `slot` and asks over it.
     fn open(&self, sq: &mut squeue::SubmissionQueue<'_>, slot: u32) {
-        let (link, chain) = (squeue::Flags::IO_LINK, self.options.chain);
+        let chain = self.options.chain;
         let socket = self.socket(slot);
-        push(sq, if chain == Chain::FromConnect { socket } else { linked(socket, link) });
-        if self.options.no_quick_ack {
+        push(sq, if chain == Chain::FromConnect { socket } else { linked(socket) });
+        if !self.options.quick_ack {
             let (level, name) = (libc::IPPROTO_TCP, libc::TCP_QUICKACK);
-            push(sq, linked(set(slot, level, name, self.zero), link));
+            push(sq, linked(set(slot, level, name, self.zero)));
         }
         if self.options.defer_accept {
             let (level, name) = (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT);
-            push(sq, linked(set(slot, level, name, self.one), link));
+            push(sq, linked(set(slot, level, name, self.one)));
         }
         if self.options.reset {
-            push(sq, linked(set(slot, libc::SOL_SOCKET, libc::SO_LINGER, self.linger), link));
+            push(sq, linked(set(slot, libc::SOL_SOCKET, libc::SO_LINGER, self.linger)));
         }
         let connect = self.connect(slot);
         match chain {
             Chain::UpToConnect => push(sq, connect),
             Chain::Whole | Chain::FromConnect => {
-                push(sq, linked(connect, link));
-                push(sq, linked(self.send(slot), link));
+                push(sq, linked(connect));
+                push(sq, linked(self.send(slot)));
                 push(sq, self.receive(slot));
             }
         }
@@ -230,8 +231,8 @@ impl Work {
     }
 }
 
-fn linked(entry: squeue::Entry, link: squeue::Flags) -> squeue::Entry {
-    entry.flags(link)
+fn linked(entry: squeue::Entry) -> squeue::Entry {
+    entry.flags(squeue::Flags::IO_LINK)
 }
 
 fn set<T>(slot: u32, level: i32, name: i32, value: &'static T) -> squeue::Entry {

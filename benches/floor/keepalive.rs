@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use io_uring::{opcode, squeue, types};
-use socket2::SockRef;
 
 use crate::Common;
 use crate::ring::{self, Buffers, Enter, GROUP, push};
@@ -18,24 +17,18 @@ const POLL_FIRST: u16 = 1;
 
 #[derive(Args, Clone)]
 pub struct Options {
-    /// How a response is received.
-    #[arg(long, value_enum, default_value_t = Receive::Multi)]
-    receive: Receive,
+    /// How a response is received; without it as is cheapest for its length.
+    #[arg(long, value_enum)]
+    receive: Option<Receive>,
     /// A completion may span several provided buffers (Linux 6.10).
     #[arg(long)]
     bundle: bool,
     /// Bytes are dropped in the kernel, not copied (`MSG_TRUNC` on every receive).
     #[arg(long)]
     trunc: bool,
-    /// `SO_RCVLOWAT` for the life of the connection: bytes, at most the response's.
-    #[arg(long, default_value_t = 0)]
-    low_water: u64,
     /// `SO_RCVLOWAT` as a ring operation: at most so much for the rest of a body, 1 for a head.
     #[arg(long, default_value_t = 0)]
     body_low_water: u64,
-    /// `SO_RCVBUF`; 0: the kernel's own.
-    #[arg(long, default_value_t = 0)]
-    receive_buffer: usize,
 }
 
 /// Ways to receive a response.
@@ -55,12 +48,17 @@ enum Receive {
     HeadTruncLinked,
 }
 
+/// Bytes of a response from which on it is cheaper to receive the head alone and to drop the rest
+/// than to copy all of it (docs/trials-floor.md).
+const DROP_FROM: u64 = 16 * 1024;
+
 const RECEIVE: u64 = 1 << 32;
 const OTHER: u64 = 2 << 32;
 
 /// What a pass needs to ask and to receive.
 struct Work {
     options: Options,
+    receive: Receive,
     request: &'static [u8],
     response_len: u64,
     buffer: u32,
@@ -72,8 +70,10 @@ struct Work {
 pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
     let request = common.work.request(false);
     let response_len = common.work.response_len(request)?;
+    let by_length = if response_len < DROP_FROM { Receive::Multi } else { Receive::HeadTrunc };
     let work = Work {
         options: options.clone(),
+        receive: options.receive.unwrap_or(by_length),
         request,
         response_len,
         buffer: common.buffer,
@@ -81,20 +81,16 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
         one: Box::leak(Box::new(1)),
         body_low_water: Box::leak(Box::new(options.body_low_water as i32)),
     };
+    let multi = work.receive == Receive::Multi;
+    let linked = work.receive == Receive::HeadTruncLinked;
     let mut io = ring::build(common.work.connections)?;
     let (mut submitter, mut sq, mut cq) = io.split();
     let mut buffers = Buffers::new(&submitter, common)?;
     for slot in 0..common.work.connections {
         let stream = TcpStream::connect(common.work.address)?;
         stream.set_nodelay(true)?;
-        if options.receive_buffer > 0 {
-            SockRef::from(&stream).set_recv_buffer_size(options.receive_buffer)?;
-        }
-        if options.low_water > 0 {
-            low_water(&stream, options.low_water.min(response_len))?;
-        }
         submitter.register_files_update(slot, &[stream.as_raw_fd()])?;
-        if options.receive == Receive::Multi {
+        if multi {
             push(&mut sq, work.multishot(slot));
         }
         work.ask(&mut sq, slot);
@@ -121,8 +117,6 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
             }
             buffers.take_back(result, flags, options.bundle);
             let slot = token as u32;
-            let multi = options.receive == Receive::Multi;
-            let linked = options.receive == Receive::HeadTruncLinked;
             if multi && !io_uring::cqueue::more(flags) {
                 if result == -libc::ENOBUFS {
                     counts.no_buffers += 1;
@@ -137,7 +131,7 @@ pub fn run(common: &Common, options: &Options) -> io::Result<Counts> {
                 counts.requests += 1;
                 *left = response_len;
                 work.ask(&mut sq, slot);
-            } else if !multi && !(linked && flags & 1 != 0) {
+            } else if !(multi || linked && flags & 1 != 0) {
                 if result <= 0 {
                     return Err(io::Error::other(format!("receive: {result}")));
                 }
@@ -163,7 +157,7 @@ impl Work {
                 .user_data(OTHER | u64::from(slot));
         push(sq, send);
         let scratch_len = self.buffer.min(self.response_len as u32);
-        let receive = match self.options.receive {
+        let receive = match self.receive {
             Receive::Multi => return,
             Receive::Single => self.receive(slot, scratch_len, 0, POLL_FIRST),
             Receive::Waitall => {
@@ -178,7 +172,7 @@ impl Work {
                     .user_data(RECEIVE | u64::from(slot))
             }
         };
-        if self.options.receive == Receive::HeadTruncLinked {
+        if self.receive == Receive::HeadTruncLinked {
             push(sq, receive.flags(squeue::Flags::IO_LINK));
             let rest = self.response_len as u32 - self.buffer;
             push(sq, self.receive(slot, rest, libc::MSG_TRUNC, 0));
@@ -197,7 +191,7 @@ impl Work {
         let left = left as u32;
         push(
             sq,
-            match self.options.receive {
+            match self.receive {
                 Receive::Single => self.receive(slot, left.min(self.buffer), 0, 0),
                 Receive::HeadTrunc | Receive::HeadTruncLinked => {
                     self.receive(slot, left, libc::MSG_TRUNC, 0)
@@ -238,20 +232,4 @@ fn set_low_water(slot: u32, bytes: &'static i32) -> squeue::Entry {
     .build()
     .flags(squeue::Flags::SKIP_SUCCESS)
     .user_data(OTHER | u64::from(slot))
-}
-
-/// Wakes the receiver only when so many bytes are there.
-fn low_water(stream: &TcpStream, bytes: u64) -> io::Result<()> {
-    let bytes = bytes as libc::c_int;
-    // SAFETY: the option is an int, and the pointer is valid for the call.
-    let done = unsafe {
-        libc::setsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVLOWAT,
-            (&raw const bytes).cast(),
-            size_of::<libc::c_int>() as u32,
-        )
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -14,11 +14,12 @@ use crate::Common;
 /// The one group of provided buffers.
 pub const GROUP: u16 = 0;
 
-/// Entries of the submission queue; more than a pass of 64 connections needs.
-const ENTRIES: u32 = 1024;
+/// Most operations that a connection queues in one pass: a close, then a chain with its options.
+const OPERATIONS_PER_PASS: u32 = 8;
 
 /// Makes the ring as the engine makes it.
 pub fn build(connections: u32) -> io::Result<IoUring> {
+    let entries = (connections * OPERATIONS_PER_PASS).next_power_of_two();
     let ring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -26,8 +27,8 @@ pub fn build(connections: u32) -> io::Result<IoUring> {
         .setup_submit_all()
         .setup_no_sqarray()
         .setup_clamp()
-        .setup_cqsize(ENTRIES * 8)
-        .build(ENTRIES)?;
+        .setup_cqsize(entries * 2)
+        .build(entries)?;
     ring.submitter().register_files_sparse(connections)?;
     Ok(ring)
 }
