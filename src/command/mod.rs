@@ -1,4 +1,8 @@
 //! The subcommands: plan, run, judge, show.
 
 pub mod doctor;
+mod exit;
+pub mod run;
 pub mod serve;
+
+pub use exit::{Exit, Failure};

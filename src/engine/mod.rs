@@ -61,6 +61,8 @@ pub struct Report {
     pub cpu_ns: Nanos,
     /// Time for which its thread was ready and did not run, nanoseconds, where the kernel tells.
     pub waited_ns: Option<Nanos>,
+    /// When it stopped, on the run's clock.
+    pub stopped_ns: Nanos,
 }
 
 /// What came of all.
@@ -226,6 +228,7 @@ fn work(
         cpu: job.cpu,
         cpu_ns: observe::process::thread_cpu_ns() - cpu_before_ns,
         waited_ns: waited_ns().zip(waited_before_ns).map(|(after, before)| after - before),
+        stopped_ns: clock.now(),
     }))
 }
 

@@ -64,6 +64,8 @@ pub struct Outcome {
     pub ring: Counters,
     /// Whether a stop ended it.
     pub interrupted: bool,
+    /// Whether it ended because all requests that were asked for were started.
+    pub fulfilled: bool,
 }
 
 /// A page as the ring knows it.
@@ -425,6 +427,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             self.unstarted_at_end(now);
         }
         let ended_ns = self.end_ns.unwrap_or(now).min(now).max(self.record_ns);
+        let fulfilled = !self.interrupted && self.end_ns.is_none_or(|end_ns| now < end_ns);
         self.recorder.tally.unfinished += self.in_flight_recorded;
         for slot in 0..self.connections.len() {
             if self.connections[slot].carried > 0 {
@@ -442,6 +445,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             no_buffers: self.no_buffers,
             ring: self.ring.counters(),
             interrupted: self.interrupted,
+            fulfilled,
         }
     }
 
