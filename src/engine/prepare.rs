@@ -85,8 +85,10 @@ pub fn endpoint(plan: &Plan, embedded: Option<SocketAddr>) -> Result<Endpoint, P
             let answering = net::answering(found, wait);
             (answering.addresses, answering.opened)
         }
-        (Target::Embedded, Some(address)) => (vec![address], 0),
-        (Target::Embedded, None) => unreachable!("the embedded server runs before it is loaded"),
+        (Target::Embedded { .. }, Some(address)) => (vec![address], 0),
+        (Target::Embedded { .. }, None) => {
+            unreachable!("the embedded server runs before it is loaded")
+        }
     };
     net::check_sources(&plan.dial.sources, &addresses).map_err(PrepareError::Source)?;
     let family = if addresses.iter().all(SocketAddr::is_ipv4) { Family::V4 } else { Family::V6 };
