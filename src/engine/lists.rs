@@ -127,9 +127,9 @@ mod tests {
                     4 if !inside => { lists.insert_after(list, slot, None); model[list].push_front(slot); }
                     _ => {}
                 }
-                for list in 0..2 {
-                    prop_assert_eq!(lists.first(list), model[list].front().copied());
-                    prop_assert_eq!(lists.last(list), model[list].back().copied());
+                for (list, queue) in model.iter().enumerate() {
+                    prop_assert_eq!(lists.first(list), queue.front().copied());
+                    prop_assert_eq!(lists.last(list), queue.back().copied());
                 }
             }
         }

@@ -14,7 +14,7 @@ pub mod worker;
 use std::io;
 use std::panic;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -166,11 +166,8 @@ fn look_after(crew: &[Member<'_>], stop: &StopFlag, on_second: &mut impl FnMut(u
         let ended = crew.iter().filter(|member| member.thread.is_finished()).count();
         for (number, member) in crew.iter().enumerate() {
             let Some(seconds) = &member.seconds else { continue };
-            loop {
-                match seconds.try_recv() {
-                    Ok(second) => on_second(number, second),
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-                }
+            while let Ok(second) = seconds.try_recv() {
+                on_second(number, second);
             }
         }
         if ended == crew.len() {

@@ -24,7 +24,7 @@ const OPENS_A_PASS: u32 = 8;
 /// The worker's share of the demand.
 pub(super) enum Model {
     Closed(Closed),
-    Open(Open),
+    Open(Box<Open>),
 }
 
 /// Places, each asking again when it has its answer. A place's slot is its number.
@@ -86,7 +86,7 @@ impl Model {
                     Some(warmup) => (warmup, Some(recorded)),
                     None => (recorded, None),
                 };
-                Self::Open(Open {
+                Self::Open(Box::new(Open {
                     arrivals,
                     zero_ns: 0,
                     recorded,
@@ -99,7 +99,7 @@ impl Model {
                     quota: plan.requests.map(|total| plan.share(total)),
                     blocked: false,
                     place_since_ns: 0,
-                })
+                }))
             }
         }
     }
