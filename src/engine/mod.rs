@@ -219,7 +219,7 @@ fn work(
     let Ok(start_ns) = start.recv() else { return Ok(None) };
     let cpu_before_ns = observe::process::thread_cpu_ns();
     let waited_before_ns = waited_ns();
-    let outcome = worker.run(start_ns).map_err(EngineError::Enter)?;
+    let (outcome, _ring) = worker.run(start_ns).map_err(EngineError::Enter)?;
     Ok(Some(Report {
         outcome,
         cpu: job.cpu,

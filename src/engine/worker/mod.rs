@@ -248,14 +248,14 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
         }
     }
 
-    /// Runs the load from `start_ns` on (the warm-up first) to its end.
+    /// Runs the load from `start_ns` on (the warm-up first) to its end; gives the ring back as well.
     ///
     /// # Errors
     /// What entering the ring returned.
     ///
     /// # Panics
     /// Where an identity of the counts does not hold: a fault of this program.
-    pub fn run(mut self, start_ns: Nanos) -> io::Result<Outcome> {
+    pub fn run(mut self, start_ns: Nanos) -> io::Result<(Outcome, R)> {
         self.stage = Stage::Running;
         self.start_ns = start_ns;
         self.record_ns = start_ns + self.plan.warmup_ns;
@@ -420,7 +420,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
     }
 
     /// Ends the recording: what is in flight is unfinished.
-    fn finish(mut self, now: Nanos) -> Outcome {
+    fn finish(mut self, now: Nanos) -> (Outcome, R) {
         if self.stage != Stage::Draining {
             self.interrupted = true;
             self.end_ns = Some(self.end_ns.map_or(now, |end_ns| end_ns.min(now)));
@@ -434,7 +434,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
                 self.count_connection(slot as Slot);
             }
         }
-        Outcome {
+        let outcome = Outcome {
             stats: self.recorder.finish(ended_ns),
             ended_ns,
             passes: self.passes,
@@ -446,7 +446,8 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             ring: self.ring.counters(),
             interrupted: self.interrupted,
             fulfilled,
-        }
+        };
+        (outcome, self.ring)
     }
 
     /// Whether an arrival is a client with a connection of its own.
