@@ -81,6 +81,8 @@ pub(super) struct Connection {
     pub(super) client_recorded: bool,
     /// Whether its request left in the chain that made it.
     pub(super) chained: bool,
+    /// Whether a long request is still leaving.
+    pub(super) sending: bool,
     /// Whether the stream has ended.
     pub(super) at_end: bool,
     /// Whether its place waits out its think time.
@@ -103,6 +105,7 @@ impl Connection {
             client_left: None,
             client_recorded: false,
             chained: false,
+            sending: false,
             at_end: false,
             thinking: false,
             scanner: Scanner::new(false),

@@ -32,6 +32,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             Kind::Socket => self.not_connected(slot, -completion.result, now),
             Kind::Connect if completion.result == 0 => self.connected(slot, now),
             Kind::Connect => self.not_connected(slot, -completion.result, now),
+            Kind::Send if self.connections[slot as usize].sending && completion.result > 0 => {
+                self.send_ended(slot, completion.result, now)
+            }
             Kind::Send => self.not_sent(slot, completion.result, now),
             Kind::ReceiveMulti => self.received(slot, completion, Receive::Multi, now),
             Kind::Receive => self.received(slot, completion, Receive::Single, now),
@@ -84,7 +87,17 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         self.fail(slot, fault::of_errno(Phase::Connect, errno, now), now)
     }
 
-    /// A send completes only where it fails.
+    /// A long request has left, or a part of it.
+    fn send_ended(&mut self, slot: Slot, result: i32, now: Nanos) -> io::Result<()> {
+        let connection = &mut self.connections[slot as usize];
+        connection.sending = false;
+        let Some(request) = &connection.request else { return Ok(()) };
+        let page = &self.pages[request.page as usize];
+        let (_, len) = if connection.left == 0 { page.close } else { page.keep };
+        if result as u32 == len { Ok(()) } else { self.not_sent(slot, result, now) }
+    }
+
+    /// A send completes only where it fails, if the request is not long.
     fn not_sent(&mut self, slot: Slot, result: i32, now: Nanos) -> io::Result<()> {
         let connection = &self.connections[slot as usize];
         if connection.state != State::Busy || !connection.chained {
@@ -122,12 +135,25 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             // One that was cancelled for a large body.
             _ if !current => Ok(()),
             (None, result) if result == -libc::ENOBUFS => {
+                // Not at once: the buffers of this pass are given back at its end.
                 self.no_buffers += 1;
-                self.receive_again(slot)
+                self.starved.push(slot);
+                Ok(())
             }
             (None, 0..) => self.end_of_stream(slot, now),
             (None, result) => self.broken(slot, -result, now),
         }
+    }
+
+    /// Arms the receives that found no buffer, now that there are some.
+    pub(super) fn feed_starved(&mut self) -> io::Result<()> {
+        while let Some(slot) = self.starved.pop() {
+            let state = self.connections[slot as usize].state;
+            if matches!(state, State::Busy | State::Idle | State::Lingering) {
+                self.receive_again(slot)?;
+            }
+        }
+        Ok(())
     }
 
     /// Arms the receive anew where none is pending and one is needed.
@@ -234,7 +260,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             self.unexpected_bytes_after(slot)?;
         } else if !keep_alive {
             return self.linger(slot, now);
-        } else if last {
+        } else if last || self.connections[slot as usize].sending {
+            // A response that came before its request had left ends the connection: what is
+            // left of the request would be taken for the next one.
             self.close_by_us(slot)?;
         } else {
             self.connections[slot as usize].enter(State::Idle);

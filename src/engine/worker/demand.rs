@@ -296,7 +296,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     fn begin_arrivals(&mut self, now: Nanos) -> io::Result<()> {
         let (mut now, mut starts, mut opens) = (now, 0, 0);
         loop {
-            self.switch_to_recorded();
+            self.switch_to_recorded(now);
             let Model::Open(open) = &mut self.model else { unreachable!("only the open model") };
             let Some(due_ns) = open.arrivals.peek().map(|ns| open.zero_ns + ns) else { break };
             if due_ns > now {
@@ -361,10 +361,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         }
     }
 
-    /// After the warm-up's last arrival comes the recorded schedule.
-    fn switch_to_recorded(&mut self) {
+    /// When recorded time starts its schedule takes over; what is left of the warm-up is forgotten.
+    fn switch_to_recorded(&mut self, now: Nanos) {
         let Model::Open(open) = &mut self.model else { return };
-        if open.arrivals.peek().is_none()
+        if (open.arrivals.peek().is_none() || now >= self.record_ns)
             && let Some(recorded) = open.recorded.take()
         {
             open.arrivals = recorded;
@@ -535,7 +535,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
 
     /// Arrivals that were due before the end and found no place.
     pub(super) fn unstarted_at_end(&mut self, now: Nanos) {
-        self.switch_to_recorded();
+        self.switch_to_recorded(now);
         let end_ns = self.end_ns.unwrap_or(now);
         let clients = self.has_clients();
         let Model::Open(open) = &mut self.model else { return };

@@ -36,6 +36,9 @@ const LONGEST_WAIT_NS: Nanos = 100 * MILLISECOND;
 /// How long before a due time `--spin auto` begins to poll: the p99 of a sleep's overrun
 /// (docs/ACCURACY.md, pacing).
 const SPIN_STRETCH_NS: Nanos = 60 * MICROSECOND;
+/// A request up to this length fits the send buffer of a socket that has nothing to send: it
+/// starts no smaller (`tcp_wmem`, tcp(7)).
+const SENT_AT_ONCE_LEN: usize = 4_096;
 /// How long the server's FIN is waited for (contract, "What happens").
 const LINGER_NS: Nanos = 20 * MILLISECOND;
 
@@ -72,6 +75,8 @@ pub struct Outcome {
 struct Page {
     keep: (BytesId, u32),
     close: (BytesId, u32),
+    /// So long that its send may still be under way when an early response is there.
+    long: bool,
     head: bool,
     idempotent: bool,
     /// Its last body was so large that it is better received at once (learned).
@@ -135,6 +140,8 @@ pub struct Worker<'a, R, C> {
     no_buffers: u64,
     /// Chains pushed since the last enter.
     opens: u32,
+    /// Slots whose receive found no buffer: armed anew once the buffers are given back.
+    starved: Vec<Slot>,
     /// Asked whether other threads want this CPU; `--spin auto` then sleeps.
     contended: Option<Box<dyn FnMut(Nanos) -> bool>>,
 }
@@ -154,6 +161,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             .pages
             .iter()
             .map(|page| Page {
+                long: page.close.len() > SENT_AT_ONCE_LEN,
                 keep: add(&page.keep),
                 close: add(&page.close),
                 head: page.head,
@@ -210,6 +218,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             batch_want: 1,
             no_buffers: 0,
             opens: 0,
+            starved: Vec::with_capacity(slots as usize),
             contended: None,
             plan,
             ring,
@@ -307,6 +316,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             completions += 1;
         }
         self.ring.publish();
+        self.feed_starved()?;
         Ok(completions)
     }
 
@@ -427,6 +437,13 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             self.unstarted_at_end(now);
         }
         let ended_ns = self.end_ns.unwrap_or(now).min(now).max(self.record_ns);
+        // Completions of the last submissions may have come; the buffers in them are given back.
+        while let Some(completion) = self.ring.next() {
+            if let Some(buffer) = completion.buffer {
+                self.ring.recycle(buffer);
+            }
+        }
+        self.ring.publish();
         let fulfilled = !self.interrupted && self.end_ns.is_none_or(|end_ns| now < end_ns);
         self.recorder.tally.unfinished += self.in_flight_recorded;
         for slot in 0..self.connections.len() {

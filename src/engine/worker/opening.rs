@@ -103,6 +103,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         connection.left = lifetime;
         connection.carried = 0;
         connection.chained = request.is_some();
+        connection.sending = false;
         connection.at_end = false;
         connection.request = request;
         let deadline_ns = match request.and_then(|request| request.deadline_ns) {
@@ -156,8 +157,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         if let Some(request) = request {
             let (bytes, len) = self.take_bytes(slot, request.page);
             large = self.pages[request.page as usize].large;
+            let sending = self.connections[slot as usize].sending;
+            let flags = if sending { LINK } else { QUIET_LINK };
             let token = self.token(Kind::Send, slot);
-            self.ring.push(Op::Send { slot, bytes, from: 0, to: len }, token, QUIET_LINK);
+            self.ring.push(Op::Send { slot, bytes, from: 0, to: len }, token, flags);
         }
         self.push_receive(slot, large);
         Ok(())
@@ -170,6 +173,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         connection.left -= 1;
         let last = connection.left == 0;
         let page = &self.pages[page as usize];
+        connection.sending = page.long;
         connection.scanner = Scanner::new(page.head);
         connection.carry = Vec::new();
         if last { page.close } else { page.keep }
@@ -188,8 +192,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             self.connections[slot as usize].receive = Receive::None;
         }
         let (bytes, len) = self.take_bytes(slot, request.page);
+        let flags = if self.connections[slot as usize].sending { PLAIN } else { QUIET };
         let token = self.token(Kind::Send, slot);
-        self.ring.push(Op::Send { slot, bytes, from: 0, to: len }, token, QUIET);
+        self.ring.push(Op::Send { slot, bytes, from: 0, to: len }, token, flags);
         if self.connections[slot as usize].receive == Receive::None {
             self.push_receive(slot, large);
         }

@@ -255,7 +255,8 @@ impl ServerModel {
             keep_alive_requests: dice.chance(0.3).then(|| dice.between(1, 20) as u32),
             announces_limit: dice.pick(&[0.0, 0.5, 1.0]),
             keep_alive_idle_ns: dice.chance(0.3).then(|| dice.between(0, 20 * MILLISECOND)),
-            send_buffer: dice.pick(&[100, 2_000, 1 << 20]),
+            // `tcp_wmem` begins at 4,096.
+            send_buffer: dice.pick(&[4_096, 16_384, 1 << 20]),
         }
     }
 }
