@@ -12,8 +12,8 @@ use super::assignment::{Assignment, Demand, EncodedPage};
 use crate::http1::request::{self, RequestError};
 use crate::net::{self, LocalPorts};
 use crate::observe::limits::{Limits, NotEnoughDescriptors};
-use crate::plan::{Close, Load, Plan, Profile, Ratio, Target};
-use crate::ring::{Family, SocketOption};
+use crate::plan::{Close, Lifetime, Load, Plan, Profile, Ratio, Target};
+use crate::ring::{Family, Features, SocketOption};
 
 /// Descriptors that a process needs beside its connections: files, rings, listeners.
 const DESCRIPTORS_SPARE: u64 = 64;
@@ -108,6 +108,7 @@ fn unix_endpoint(path: &Path) -> Result<Endpoint, PrepareError> {
 pub fn jobs(
     plan: &Plan,
     endpoint: &Endpoint,
+    features: Features,
     descriptors: Limits,
     ports: LocalPorts,
 ) -> Result<Vec<Job>, PrepareError> {
@@ -124,7 +125,7 @@ pub fn jobs(
     let template = Assignment {
         thread: 0,
         threads,
-        options: socket_options(plan, endpoint.family, &pages),
+        options: socket_options(plan, endpoint.family, features, &pages),
         pages,
         pick: plan.pick,
         addresses: endpoint.addresses.clone(),
@@ -213,12 +214,21 @@ fn encode_pages(plan: &Plan) -> Result<Vec<EncodedPage>, RequestError> {
         .collect()
 }
 
-fn socket_options(plan: &Plan, family: Family, pages: &[EncodedPage]) -> Vec<SocketOption> {
+fn socket_options(
+    plan: &Plan,
+    family: Family,
+    features: Features,
+    pages: &[EncodedPage],
+) -> Vec<SocketOption> {
     if family == Family::Unix {
         return Vec::new();
     }
+    // The ACK of the SYN-ACK then travels with the request. It is worth an operation where each
+    // connection carries few requests.
+    let saves_ack = features.socket_options && plan.lifetime != Lifetime::All;
     let long = pages.iter().any(|page| page.keep.len() > SEGMENT_LEN);
     [
+        (saves_ack, SocketOption::NoQuickAck),
         (long, SocketOption::NoDelay),
         (plan.dial.close == Close::Rst, SocketOption::ResetOnClose),
         (!plan.dial.sources.is_empty(), SocketOption::BindAddressNoPort),

@@ -35,6 +35,7 @@ const ENTER_EXT_ARG: u32 = 1 << 3;
 const ENTER_REGISTERED_RING: u32 = 1 << 4;
 const ENTER_NO_IOWAIT: u32 = 1 << 7;
 const REGISTER_RING_FDS: u32 = 20;
+const UNREGISTER_RING_FDS: u32 = 21;
 const RECVSEND_POLL_FIRST: u16 = 1 << 0;
 const RECV_MULTISHOT: u16 = 1 << 1;
 
@@ -224,12 +225,13 @@ impl KernelRing {
                 let part = &self.bytes[bytes.0 as usize][from as usize..to as usize];
                 send(slot, part, libc::MSG_DONTWAIT)
             }
-            Op::ReceiveMulti { slot } => receive(slot, RECV_MULTISHOT | RECVSEND_POLL_FIRST),
-            Op::Receive { slot } => receive(slot, RECVSEND_POLL_FIRST),
+            Op::ReceiveMulti { slot } => receive(slot, 0, RECV_MULTISHOT | RECVSEND_POLL_FIRST),
+            Op::Receive { slot, len } => receive(slot, len, RECVSEND_POLL_FIRST),
             Op::Discard { slot, len } => {
                 assert!(len as usize <= self.scratch.len(), "a discard larger than the scratch");
+                // Only TCP leaves the bytes uncopied; for the others the scratch is there.
                 opcode::Recv::new(types::Fixed(slot), self.scratch.as_mut_ptr(), len)
-                    .flags(libc::MSG_WAITALL)
+                    .flags(libc::MSG_TRUNC)
                     .build()
             }
             Op::Cancel { token } => opcode::AsyncCancel::new(token.bits()).build(),
@@ -297,6 +299,20 @@ impl Drop for KernelRing {
         let wait = types::Timespec::new().sec(1);
         let _ = self.uring.submitter().register_sync_cancel(Some(wait), all);
         let _ = self.uring.submitter().unregister_buf_ring(BUFFER_GROUP);
+        if self.enter_flags & ENTER_REGISTERED_RING != 0 {
+            // Else the ring, and with it every socket in its slots, lives on with the thread.
+            let mut update = RingFdUpdate { offset: self.enter_fd as u32, reserved: 0, data: 0 };
+            // SAFETY: the kernel reads one `update`, which outlives the call.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_io_uring_register,
+                    self.uring.as_raw_fd(),
+                    UNREGISTER_RING_FDS,
+                    std::ptr::from_mut(&mut update),
+                    1,
+                );
+            }
+        }
     }
 }
 
@@ -466,8 +482,8 @@ fn domain(family: Family) -> Domain {
 }
 
 /// The receive of a slot into our buffers. `RecvMulti` of the crate cannot carry `POLL_FIRST`.
-fn receive(slot: Slot, priority: u16) -> squeue::Entry {
-    opcode::Recv::new(types::Fixed(slot), std::ptr::null_mut(), 0)
+fn receive(slot: Slot, len: u32, priority: u16) -> squeue::Entry {
+    opcode::Recv::new(types::Fixed(slot), std::ptr::null_mut(), len)
         .ioprio(priority)
         .buf_group(BUFFER_GROUP)
         .build()
@@ -623,6 +639,21 @@ mod tests {
         assert!(all.is_empty(), "{all:?}");
         assert!(part.len() == 1 && part[0] > 0 && part[0] < len as i32, "{part:?}");
         assert_eq!(none, [-libc::EAGAIN]);
+    }
+
+    #[test]
+    fn a_dropped_ring_closes_its_sockets() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ring = ring();
+        let bytes = ring.add_bytes(b"ping".to_vec());
+        let address = ring.add_address(&listener.local_addr().unwrap().into());
+        open(&mut ring, address, bytes, 4);
+        drain(&mut ring, 1);
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        drop(ring);
+        let ended = stream.read_to_end(&mut Vec::new());
+        ended.expect("the end of the stream, and no timeout");
     }
 
     #[test]

@@ -91,10 +91,11 @@ pub enum Op {
     /// Receives into provided buffers until the end of the stream or an error: many completions,
     /// all but the last with `more`.
     ReceiveMulti { slot: Slot },
-    /// Receives once into a provided buffer.
-    Receive { slot: Slot },
-    /// Receives `len` bytes, at most [`Ring::scratch_len`], into a buffer that nobody reads;
-    /// completes with fewer only at the end of the stream or an error.
+    /// Receives once into a provided buffer, at most `len` bytes of it; 0: all of it.
+    Receive { slot: Slot, len: u32 },
+    /// Takes what is there off the stream, at least one byte and at most `len`, which is at most
+    /// [`Ring::scratch_len`], and throws it away: over TCP the kernel copies none of it
+    /// (`MSG_TRUNC`, tcp(7)). Completes with the number of bytes, 0 at the end of the stream.
     Discard { slot: Slot, len: u32 },
     /// Cancels the operation with this token; completes with 0, `ENOENT` or `EALREADY`.
     Cancel { token: Token },

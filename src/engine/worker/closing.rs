@@ -248,7 +248,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         self.deadlines.set(slot, Deadline::Linger, now + LINGER_NS);
         if self.connections[slot as usize].receive == Receive::None {
             self.ring.reserve(1)?;
-            self.push_receive(slot, true);
+            self.push_receive(slot);
         }
         Ok(())
     }

@@ -10,11 +10,9 @@ use crate::http1::response::{Stage, Step};
 use crate::ring::{BufferId, Completion, Kind, Ring, Slot};
 use crate::stats::{Exchange, FaultKind, Phase};
 
-/// Bodies from this length on are taken whole into a buffer that nobody reads
+/// From this length on a body is better thrown away uncopied than received into buffers
 /// (docs/BENCHMARKING.md, large bodies).
-const LARGE_BODY_LEN: u64 = 256 * 1024;
-/// What is left of a large body and is smaller than this is not worth an operation of its own.
-const DISCARD_MIN_LEN: u64 = 16 * 1024;
+const LARGE_BODY_LEN: u64 = 16 * 1024;
 
 impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn complete(&mut self, completion: Completion, now: Nanos) -> io::Result<()> {
@@ -161,18 +159,15 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         if self.connections[slot as usize].receive != Receive::None {
             return Ok(());
         }
-        let large = match &self.connections[slot as usize].request {
-            Some(request) => self.pages[request.page as usize].large,
-            None => false,
-        };
-        if large && let Stage::Exactly(left) = self.connections[slot as usize].scanner.stage() {
+        if self.bulk
+            && let Stage::Exactly(left @ 1..) = self.connections[slot as usize].scanner.stage()
+            && self.ring.scratch_len() > 0
+        {
             let len = left.min(u64::from(self.ring.scratch_len()));
-            if len >= DISCARD_MIN_LEN {
-                return self.push_discard(slot, len as u32);
-            }
+            return self.push_discard(slot, len as u32);
         }
         self.ring.reserve(1)?;
-        self.push_receive(slot, large);
+        self.push_receive(slot);
         Ok(())
     }
 
@@ -197,7 +192,12 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         self.ring.recycle(buffer);
         match scanned {
             Ok(Step::Done { used }) => self.exchange_done(slot, used < len, now),
-            Ok(Step::More) => self.receive_again(slot),
+            Ok(Step::More) => {
+                if let Stage::Exactly(left) = connection.scanner.stage() {
+                    self.bulk |= left >= LARGE_BODY_LEN;
+                }
+                self.receive_again(slot)
+            }
             Err(error) => {
                 let fault = fault::of_scan(error, now);
                 self.close_by_us(slot)?;
@@ -238,7 +238,6 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let scanner = &connection.scanner;
         let body = scanner.body();
         let (keep_alive, last) = (scanner.keep_alive(), connection.left == 0);
-        self.pages[request.page as usize].large = body >= LARGE_BODY_LEN;
         let sent_ns = request.sent_ns.expect("a request with a response was sent");
         if request.recorded {
             self.recorder.completed(&Exchange {

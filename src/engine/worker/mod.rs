@@ -79,8 +79,6 @@ struct Page {
     long: bool,
     head: bool,
     idempotent: bool,
-    /// Its last body was so large that it is better received at once (learned).
-    large: bool,
 }
 
 /// Where a run is.
@@ -138,6 +136,10 @@ pub struct Worker<'a, R, C> {
     idle_poll_ns: Nanos,
     batch_want: u32,
     no_buffers: u64,
+    /// A large body has been seen: heads are received on their own, and what is left of a body
+    /// whose length is known is thrown away uncopied. For all connections alike, since one that
+    /// changes its way of receiving with each page pays for it each time.
+    bulk: bool,
     /// Chains pushed since the last enter.
     opens: u32,
     /// Slots whose receive found no buffer: armed anew once the buffers are given back.
@@ -166,7 +168,6 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
                 close: add(&page.close),
                 head: page.head,
                 idempotent: page.idempotent,
-                large: false,
             })
             .collect();
         let addresses = plan.addresses.iter().map(|address| ring.add_address(address)).collect();
@@ -217,6 +218,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             idle_poll_ns: 0,
             batch_want: 1,
             no_buffers: 0,
+            bulk: false,
             opens: 0,
             starved: Vec::with_capacity(slots as usize),
             contended: None,

@@ -9,10 +9,13 @@ use crate::clock::{Clock, Nanos};
 use crate::engine::connection::{Connection, Receive, Request, State};
 use crate::engine::deadlines::Deadline;
 use crate::engine::gate::Opening;
-use crate::http1::response::Scanner;
+use crate::http1::response::{Scanner, Stage as Reading};
 use crate::plan::Lifetime;
 use crate::ring::{AddressId, BytesId, Flags, Kind, Op, Ring, Slot, Token};
 
+/// What is received of a response at first where large bodies are known: most heads fit
+/// (docs/BENCHMARKING.md, large bodies).
+const HEAD_RECEIVE_LEN: u32 = 2_048;
 /// The next operation of a chain waits for this one, which completes only where it fails.
 const QUIET_LINK: Flags = Flags { link: true, skip_success: true };
 /// The next operation of a chain waits for this one, which completes in any case.
@@ -153,16 +156,14 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     ) -> io::Result<()> {
         let token = self.token(Kind::Connect, slot);
         self.ring.push(Op::Connect { slot, address }, token, LINK);
-        let mut large = false;
         if let Some(request) = request {
             let (bytes, len) = self.take_bytes(slot, request.page);
-            large = self.pages[request.page as usize].large;
             let sending = self.connections[slot as usize].sending;
             let flags = if sending { LINK } else { QUIET_LINK };
             let token = self.token(Kind::Send, slot);
             self.ring.push(Op::Send { slot, bytes, from: 0, to: len }, token, flags);
         }
-        self.push_receive(slot, large);
+        self.push_receive(slot);
         Ok(())
     }
 
@@ -181,10 +182,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
 
     /// Sends a request on an idle connection.
     pub(super) fn send(&mut self, slot: Slot, mut request: Request, now: Nanos) -> io::Result<()> {
-        let large = self.pages[request.page as usize].large;
         self.ring.reserve(3)?;
         let receive = self.connections[slot as usize].receive;
-        if large && receive == Receive::Multi {
+        if self.bulk && receive == Receive::Multi {
             // A receive of many pieces would race the one that takes the body whole.
             let armed = self.token(Kind::ReceiveMulti, slot);
             let token = self.token(Kind::Cancel, slot);
@@ -196,7 +196,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let token = self.token(Kind::Send, slot);
         self.ring.push(Op::Send { slot, bytes, from: 0, to: len }, token, flags);
         if self.connections[slot as usize].receive == Receive::None {
-            self.push_receive(slot, large);
+            self.push_receive(slot);
         }
         self.recorder.tally.sent_bytes += u64::from(len);
         self.recorder.tally.reused += u64::from(self.connections[slot as usize].carried > 0);
@@ -221,9 +221,12 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     }
 
     /// Arms a receive; the room for it is reserved.
-    pub(super) fn push_receive(&mut self, slot: Slot, single: bool) {
-        let (op, kind, receive) = if single {
-            (Op::Receive { slot }, Kind::Receive, Receive::Single)
+    pub(super) fn push_receive(&mut self, slot: Slot) {
+        let (op, kind, receive) = if self.bulk {
+            // Of a response little more than its head; of a body that must be read all there is.
+            let reads_body = self.connections[slot as usize].scanner.stage() != Reading::Head;
+            let len = if reads_body { 0 } else { HEAD_RECEIVE_LEN };
+            (Op::Receive { slot, len }, Kind::Receive, Receive::Single)
         } else {
             (Op::ReceiveMulti { slot }, Kind::ReceiveMulti, Receive::Multi)
         };

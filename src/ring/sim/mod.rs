@@ -24,8 +24,8 @@
 //!   Linux 6.13 it also lives on with every operation that began before, on *any* slot
 //!   ([`SimConfig::serial_release`]): a close there sends no FIN while other receives are armed.
 //! * **Receives** into provided buffers: `ENOBUFS`, a cleared `more`, the end of the stream, an error
-//!   after the data that came before it, an error reported once. A discard that is cut short
-//!   swallows the error. Cancelling, with both outcomes of each race.
+//!   after the data that came before it, an error reported once. Cancelling, with both outcomes of
+//!   each race.
 //! * **Sends** of more than the socket takes; two pending ones on one socket interleave.
 //! * **Waiting**: timeouts, minimal waits, signals, `EAGAIN`, a worker that is not run for a while.
 //!   A wait that nothing will ever end is a panic, and so is a worker that enters a million times

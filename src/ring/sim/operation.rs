@@ -138,7 +138,7 @@ impl SimRing {
             Op::Connect { slot, .. }
             | Op::Send { slot, .. }
             | Op::ReceiveMulti { slot }
-            | Op::Receive { slot }
+            | Op::Receive { slot, .. }
             | Op::Discard { slot, .. } => {
                 if let Some(socket) = self.occupant(slot) {
                     self.begin(operation, socket);
@@ -269,19 +269,14 @@ impl SimRing {
                     }
                 }
             }
-            Op::Discard { len, .. } => {
-                let left = (len - operation.done) as usize;
-                match self.net.receive(socket, left, None) {
-                    Outcome::Done(0) => Some(End::partial(operation.done, 0)),
-                    Outcome::Done(len) => {
-                        operation.done += len;
-                        (len as usize == left).then(|| End::result(operation.done as i32))
-                    }
-                    Outcome::Failed(errno) => Some(End::partial(operation.done, errno)),
-                    Outcome::Wait => None,
-                }
+            Op::Discard { len, .. } => match self.net.receive(socket, len as usize, None) {
+                Outcome::Done(len) => Some(End::result(len as i32)),
+                Outcome::Failed(errno) => Some(End::partial(0, errno)),
+                Outcome::Wait => None,
+            },
+            Op::Receive { len, .. } => {
+                self.receive_once(socket, len).map(|received| received.end())
             }
-            Op::Receive { .. } => self.receive_once(socket).map(|received| received.end()),
             Op::ReceiveMulti { .. } => self.receive_many(socket, operation.entry.token),
             Op::Socket { .. }
             | Op::SetOption { .. }
@@ -295,12 +290,13 @@ impl SimRing {
         }
     }
 
-    /// One receive into the next provided buffer; `None` where there is nothing yet.
-    fn receive_once(&mut self, socket: SocketId) -> Option<Received> {
+    /// One receive into the next provided buffer, of at most `limit` bytes (0: all); `None` where there is nothing yet.
+    fn receive_once(&mut self, socket: SocketId, limit: u32) -> Option<Received> {
         let Some((buffer, memory)) = self.buffers.select() else {
             return Some(Received::Nothing(-libc::ENOBUFS));
         };
-        match self.net.receive(socket, memory.len(), Some(memory)) {
+        let len = if limit == 0 { memory.len() } else { memory.len().min(limit as usize) };
+        match self.net.receive(socket, len, Some(&mut memory[..len])) {
             Outcome::Done(0) => Some(Received::Nothing(0)),
             Outcome::Done(len) => {
                 self.buffers.commit(buffer, len);
@@ -313,7 +309,7 @@ impl SimRing {
 
     fn receive_many(&mut self, socket: SocketId, token: Token) -> Option<End> {
         while self.net.is_readable(socket) {
-            let received = self.receive_once(socket)?;
+            let received = self.receive_once(socket, 0)?;
             let Received::Data(len, buffer) = received else { return Some(received.end()) };
             let queue_is_full = self.completions.len() >= self.config.cq_len as usize;
             if queue_is_full || self.chance(self.config.faults.clear_more) {

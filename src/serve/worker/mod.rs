@@ -229,7 +229,7 @@ impl Worker {
         // A connection that carries one request is closed without a receive to cancel.
         self.connections[index].receive = Receive::Once;
         let token = self.connections[index].token(Kind::Receive, slot);
-        self.push(Op::Receive { slot }, token, Flags::default())
+        self.push(Op::Receive { slot, len: 0 }, token, Flags::default())
     }
 
     /// Whether a completion belongs to the connection that is in the slot now.

@@ -76,7 +76,7 @@ impl Lab {
     }
 
     fn receive(&mut self, slot: Slot) {
-        self.push(Op::Receive { slot }, Kind::Receive, slot, PLAIN);
+        self.push(Op::Receive { slot, len: 0 }, Kind::Receive, slot, PLAIN);
     }
 
     fn discard(&mut self, slot: Slot, len: u32, flags: Flags) {
