@@ -29,7 +29,7 @@ use assignment::Assignment;
 use worker::{Outcome, StopFlag, Worker};
 
 /// Provided buffers of a worker, and their size (docs/BENCHMARKING.md, buffers).
-const BUFFERS: u16 = 128;
+const BUFFERS: u16 = 64;
 const BUFFER_LEN: u32 = 16 * 1024;
 /// What a large body is received into at once, and never read.
 const SCRATCH_LEN: u32 = 1024 * 1024;
