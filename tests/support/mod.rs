@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod nginx;
+pub mod raw;
 
 use std::process::{Command, Output, Stdio};
 
