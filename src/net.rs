@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -90,6 +90,16 @@ pub fn resolve(
     }
     if addresses.is_empty() {
         return Err(unknown(io::Error::other("the resolver gave none")));
+    }
+    if bare.eq_ignore_ascii_case("localhost") {
+        // Both loopback addresses are localhost (RFC 6761, 6.3), also where the hosts file names
+        // only one of them.
+        for ip in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            let address = SocketAddr::new(ip, port);
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
     }
     if let Some(family) = family {
         addresses.retain(|address| IpFamily::of(address.ip()) == family);
