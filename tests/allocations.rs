@@ -1,0 +1,128 @@
+//! In steady state a request allocates nothing and enters the kernel for a fraction of a call.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use ringload::clock::{Clock, MILLISECOND, Monotonic};
+use ringload::engine::assignment::{Assignment, Demand, EncodedPage};
+use ringload::engine::worker::{Outcome, StopFlag, Worker};
+use ringload::plan::serve::ServePlan;
+use ringload::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin};
+use ringload::ring::kernel::KernelRing;
+use ringload::ring::{Family, Limits};
+use ringload::serve::Server;
+use ringload::stats::Recorder;
+use ringload::stats::recorder::Settings;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts the allocations of each thread.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that is ending has no counter any more.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn a_request_in_steady_state_allocates_nothing() {
+    let plan = ServePlan {
+        http: "127.0.0.1:0".parse().unwrap(),
+        threads: 1,
+        cpus: Vec::new(),
+        stall: None,
+    };
+    let server = Server::start(&plan).expect("the server starts");
+    let closed = || Demand::Closed { places: Profile::constant(Ratio::whole(64)) };
+    let open = || Demand::Open {
+        rate: Profile::constant(Ratio::whole(5_000)),
+        spacing: Spacing::Even,
+        arrive: Arrive::Requests,
+        max_connections: Profile::constant(Ratio::whole(64)),
+        preconnect: 0,
+        drop_after_ns: None,
+    };
+    for (name, demand, lifetime, target) in [
+        ("closed", closed(), Lifetime::All, "/bytes/700"),
+        ("large", closed(), Lifetime::All, "/bytes/80KiB"),
+        ("chunked", closed(), Lifetime::All, "/chunked/700"),
+        ("new connections", closed(), Lifetime::Exactly(1), "/bytes/700"),
+        ("open", open(), Lifetime::All, "/bytes/700"),
+    ] {
+        let run = |duration_ms: u64| {
+            let page = EncodedPage {
+                keep: format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").into_bytes(),
+                close: format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+                    .into_bytes(),
+                head: false,
+                idempotent: true,
+                weight: 1,
+            };
+            let assignment = Assignment {
+                thread: 0,
+                threads: 1,
+                pages: vec![page],
+                pick: Pick::Random,
+                addresses: vec![server.address().into()],
+                family: Family::V4,
+                sources: Vec::new(),
+                options: Vec::new(),
+                reset_on_close: false,
+                demand: demand.clone(),
+                open_rate: None,
+                requests: None,
+                duration_ns: Some(duration_ms * MILLISECOND),
+                warmup_ns: 0,
+                timeout_ns: 10_000 * MILLISECOND,
+                connect_timeout_ns: 5_000 * MILLISECOND,
+                grace_ns: 5_000 * MILLISECOND,
+                lifetime,
+                think_ns: None,
+                spin: Spin::Never,
+                batch: true,
+                seed: 1,
+                slots: 64,
+            };
+            measure(assignment)
+        };
+        let (short, short_allocations) = run(150);
+        let (long, long_allocations) = run(450);
+        let requests = long.stats.completed - short.stats.completed;
+        assert!(requests > 500, "{name}: {requests} requests more");
+        let more = long_allocations.saturating_sub(short_allocations);
+        // A histogram that comes home within a second is none of a request's.
+        assert!(more < 50, "{name}: {more} allocations more for {requests} requests more");
+        assert_eq!(long.ring.cq_overflows, 0);
+        assert_eq!((short.stats.failed, long.stats.failed), (0, 0), "{name}");
+    }
+}
+
+/// Runs the worker on this thread and counts what it allocates.
+fn measure(assignment: Assignment) -> (Outcome, u64) {
+    let clock = Monotonic::start();
+    let limits =
+        Limits { slots: assignment.slots, buffers: 64, buffer_len: 16_384, scratch_len: 1 << 20 };
+    let ring = KernelRing::new(limits, KernelRing::probe().expect("io_uring")).expect("a ring");
+    let settings = Settings { pages: 1, start_ns: 0, end_ns: None, open_model: true };
+    let (recorder, _seconds) = Recorder::new(settings);
+    let stop = StopFlag::new(0);
+    let worker = Worker::new(assignment, ring, clock, &stop, recorder);
+    let before = ALLOCATIONS.with(Cell::get);
+    let (outcome, _ring) = worker.run(clock.now()).expect("the ring can be entered");
+    (outcome, ALLOCATIONS.with(Cell::get) - before)
+}
