@@ -295,7 +295,8 @@ fn generator(workers: &[WorkerOutcome]) -> Generator {
             requests_per_pass: ratio(figures.requests, figures.passes),
         }
     };
-    let cpu_ns: Nanos = figures().map(|f| f.cpu_ns).sum();
+    // Polling for nothing is a choice (--spin), no request's work.
+    let cpu_ns: Nanos = figures().map(|f| f.cpu_ns.saturating_sub(f.polled_ns)).sum();
     let requests: u64 = figures().map(|f| f.requests).sum();
     Generator {
         workers: workers.iter().map(row).collect(),

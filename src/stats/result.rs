@@ -223,7 +223,8 @@ pub struct RequestsPerConnection {
 pub struct Generator {
     /// Per worker thread.
     pub workers: Vec<WorkerRow>,
-    /// CPU time of all workers over their requests, warm-up included; null without.
+    /// CPU time of all workers over their requests, warm-up included, polling for nothing not;
+    /// null without.
     pub cpu_us_per_request: Option<f64>,
     /// The rings' counters.
     pub ring: RingCounters,

@@ -112,7 +112,7 @@ fn figures_of_two_workers_come_together() {
     let worker = &result.generator.workers[1];
     assert_eq!((worker.cpu, worker.busy, worker.waited), (0.5, 0.25, 0.05));
     assert_eq!(worker.lag_p99_us, Some(24.0));
-    assert_eq!(result.generator.cpu_us_per_request, Some(2e9 / 22.0 / 1e3));
+    assert_eq!(result.generator.cpu_us_per_request, Some(1e9 / 22.0 / 1e3));
     assert_eq!(result.generator.batching, Batching { want: 8, min_wait_us: 50.0 });
     assert_eq!(result.generator.ring.no_buffers, 2);
 }
