@@ -87,7 +87,7 @@ fn load(plan: &Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failur
         .flatten();
     facts.arrivals_span_ns = arrivals_span_ns(plan).filter(|_| limited_by_number);
     facts.cap = cap;
-    let workers = run.workers.into_iter().map(|report| outcome(report, run.start_ns)).collect();
+    let workers = run.workers.into_iter().map(outcome).collect();
     let (mut result, circumstances) = assemble(facts, workers, live);
     result.verdict = judge::judge(&result, &circumstances);
     Ok((result, signal))
@@ -157,12 +157,12 @@ fn value(described: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(described).expect("names and numbers are JSON")
 }
 
-fn outcome(report: Report, start_ns: Nanos) -> WorkerOutcome {
-    let Report { outcome, cpu, cpu_ns, waited_ns, stopped_ns } = report;
+fn outcome(report: Report) -> WorkerOutcome {
+    let Report { outcome, cpu, cpu_ns, waited_ns, elapsed_ns } = report;
     WorkerOutcome {
         figures: WorkerFigures {
             pinned_to: cpu,
-            elapsed_ns: stopped_ns.saturating_sub(start_ns),
+            elapsed_ns,
             cpu_ns,
             polled_ns: outcome.idle_poll_ns.min(cpu_ns),
             waited_ns: waited_ns.unwrap_or(0),

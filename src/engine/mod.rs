@@ -61,8 +61,8 @@ pub struct Report {
     pub cpu_ns: Nanos,
     /// Time for which its thread was ready and did not run, nanoseconds, where the kernel tells.
     pub waited_ns: Option<Nanos>,
-    /// When it stopped, on the run's clock.
-    pub stopped_ns: Nanos,
+    /// For how long it ran, the grace included, nanoseconds.
+    pub elapsed_ns: Nanos,
 }
 
 /// What came of all.
@@ -217,7 +217,7 @@ fn work(
     worker.preconnect().map_err(EngineError::Enter)?;
     let _ = ready.send(seconds);
     let Ok(start_ns) = start.recv() else { return Ok(None) };
-    let cpu_before_ns = observe::process::thread_cpu_ns();
+    let (cpu_before_ns, began_ns) = (observe::process::thread_cpu_ns(), clock.now());
     let waited_before_ns = waited_ns();
     let (outcome, _ring) = worker.run(start_ns).map_err(EngineError::Enter)?;
     Ok(Some(Report {
@@ -225,7 +225,7 @@ fn work(
         cpu: job.cpu,
         cpu_ns: observe::process::thread_cpu_ns() - cpu_before_ns,
         waited_ns: waited_ns().zip(waited_before_ns).map(|(after, before)| after - before),
-        stopped_ns: clock.now(),
+        elapsed_ns: clock.now() - began_ns,
     }))
 }
 

@@ -11,6 +11,8 @@ use crate::units::{format_count, format_rate};
 
 /// A worker that is at work or waits for its CPU for a larger share is the limit.
 const BUSY_LIMIT: f64 = 0.9;
+/// Recorded time, seconds, below which a full CPU says nothing of the load.
+const LEAST_RECORDED_S: f64 = 0.1;
 /// A lag p99 above this, and above [`LAG_SHARE`] of the median response time, is the generator's.
 const LAG_LIMIT_US: f64 = 1_000.0;
 const LAG_SHARE: f64 = 0.1;
@@ -72,7 +74,9 @@ pub fn judge(result: &RunResult, circumstances: &Circumstances) -> Verdict {
 fn generator(result: &RunResult, circumstances: &Circumstances) -> Option<Finding> {
     let (number, worker) = busiest(result)?;
     let mut reasons = Vec::new();
-    let full = worker.busy + worker.waited > BUSY_LIMIT;
+    // Of a run shorter than that, most is the making of connections.
+    let long_enough = circumstances.recorded_s >= LEAST_RECORDED_S;
+    let full = worker.busy + worker.waited > BUSY_LIMIT && long_enough;
     if full {
         let mut reason = format!(
             "worker {number} was at work for {} of the time and waited for its CPU for {}",
