@@ -3,15 +3,17 @@
 //!
 //! Skipped where the corpus is not there; see [`support::corpus::directory`].
 
-mod support {
-    pub mod corpus;
-}
+mod support;
 
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::Mutex;
+use std::thread;
 
 use ringload::http1::response::{ScanError, Scanner, Stage, Step};
 use ringload::stats::Phase;
 use support::corpus::{self, ResponseCase, Summary, Verdict};
+use support::raw::{Raw, read_request};
 
 const LF: &str = "a bare LF ends a line of a head here, as in httparse, curl and Go";
 const RANGE: &str = "a status outside 100 to 599 is a protocol error here";
@@ -108,6 +110,72 @@ fn responses_are_read_as_the_references_say() {
     );
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
     assert!(passed > 0, "the corpus has no responses");
+}
+
+/// Runs of the binary at once: most of a case's time is waiting.
+const PLAYERS: usize = 8;
+
+#[test]
+fn the_binary_says_the_same_over_a_real_socket() {
+    let Some(directory) = corpus::directory() else {
+        println!("corpus: skipped, it is not on this machine");
+        return;
+    };
+    let cases = Mutex::new(corpus::responses(&directory).into_iter());
+    let failures = Mutex::new(Vec::new());
+    let played = Mutex::new(0);
+    thread::scope(|scope| {
+        for _ in 0..PLAYERS {
+            scope.spawn(|| {
+                loop {
+                    let Some(case) = cases.lock().unwrap().next() else { return };
+                    for bytes in std::iter::once(&case.bytes).chain(case.crlf.as_ref()) {
+                        let objection = play(&case, bytes);
+                        *played.lock().unwrap() += 1;
+                        failures.lock().unwrap().extend(objection);
+                    }
+                }
+            });
+        }
+    });
+    let (failures, played) = (failures.into_inner().unwrap(), played.into_inner().unwrap());
+    println!("corpus: {played} responses played over a socket");
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    assert!(played > 0, "the corpus has no responses");
+}
+
+/// Plays one response to `ringload run` and says where it differs from what the scanner, which is
+/// held against the references above, makes of the same bytes.
+fn play(case: &ResponseCase, bytes: &[u8]) -> Option<String> {
+    let said = scan(case.head_request, [bytes]);
+    // A server that keeps the connection open never ends a body that only its end ends.
+    let complete = match said.end {
+        End::Complete(_) => true,
+        End::AtEof => case.server_closes,
+        End::Failed(..) => false,
+    };
+    let (answer, closes) = (bytes.to_vec(), case.server_closes);
+    let server = Raw::start(move |mut stream| {
+        if read_request(&mut stream) {
+            let _ = stream.write_all(&answer);
+            if !closes {
+                // Until the client leaves.
+                read_request(&mut stream);
+            }
+        }
+    });
+    let method = if case.head_request { "HEAD" } else { "GET" };
+    let url = server.url();
+    let run = support::run(&[&url, "-n", "1", "-c", "1", "-X", method, "--timeout", "400ms"]);
+    run.assert_identities();
+    let found = (run.count("/counts/completed"), run.count("/counts/failed"));
+    let status = run.result["status"].as_object().unwrap().keys().next().cloned();
+    let expected_status = complete.then(|| said.status.to_string());
+    let right = found == (u64::from(complete), u64::from(!complete))
+        && status == expected_status
+        && (!complete || run.count("/bytes/body") == said.body)
+        && run.code == if complete { 0 } else { 4 };
+    (!right).then(|| format!("{}: {said:?}, but {} {}", case.id, run.code, run.result["counts"]))
 }
 
 #[test]

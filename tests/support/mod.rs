@@ -2,6 +2,7 @@
 // Each test file compiles this module for itself and uses a part of it.
 #![allow(dead_code)]
 
+pub mod corpus;
 pub mod nginx;
 pub mod raw;
 
