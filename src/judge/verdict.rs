@@ -68,7 +68,16 @@ pub fn judge(result: &RunResult, circumstances: &Circumstances) -> Verdict {
                 closed_model(result)
             }
         });
-    Verdict { limited_by, sure, reasons, warnings: warnings(result, circumstances) }
+    let mut warnings = warnings(result, circumstances);
+    if limited_by == LimitedBy::Generator {
+        warnings.insert(
+            0,
+            "the generator was the limit, so that the figures are its own and not the server's: \
+             give it more CPUs (-t, --cpus), end what else runs on them, or offer less"
+                .into(),
+        );
+    }
+    Verdict { limited_by, sure, reasons, warnings }
 }
 
 fn generator(result: &RunResult, circumstances: &Circumstances) -> Option<Finding> {
@@ -142,7 +151,7 @@ fn nothing_answered(result: &RunResult) -> Option<Finding> {
             ),
             None => "not one request was answered".to_owned(),
         };
-        (LimitedBy::Unknown, Sure::High, vec![reason])
+        (LimitedBy::Unknown, Sure::Low, vec![reason])
     })
 }
 

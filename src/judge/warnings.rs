@@ -20,6 +20,12 @@ const SYN_WAITS_NS: [std::ops::RangeInclusive<u64>; 2] =
 const STALL_FACTOR: f64 = 20.0;
 /// A shorter one is no stall.
 const STALL_LEAST_US: f64 = 100_000.0;
+/// A worker that waited for its CPU for more than this share of the time was disturbed.
+const WAITED_SHARE: f64 = 0.1;
+/// Recorded time, seconds, below which shares of it say little.
+const LEAST_RECORDED_S: f64 = 0.1;
+/// So much of the connections asked for counts as all.
+const FULL_SHARE: f64 = 0.99;
 /// Requests sent again for more than this share make the reuse of connections the subject.
 const RESENT_SHARE: f64 = 0.01;
 
@@ -33,6 +39,8 @@ pub(super) fn warnings(result: &RunResult, circumstances: &Circumstances) -> Vec
         unstarted(result),
         unfinished(result),
         shared_cpus(circumstances),
+        waited_for_cpu(result, circumstances),
+        fewer_places(result, circumstances),
         ring(result),
         ports(result),
         syn_sent_again(result),
@@ -97,6 +105,32 @@ fn unstarted(result: &RunResult) -> Option<String> {
              more connections (-c) or offer less (-r)",
             format_count(unstarted),
             percent(unstarted as f64 / result.counts.scheduled as f64),
+        )
+    })
+}
+
+fn waited_for_cpu(result: &RunResult, circumstances: &Circumstances) -> Option<String> {
+    let waited = result.generator.workers.iter().map(|w| w.waited).fold(0.0, f64::max);
+    (waited > WAITED_SHARE && circumstances.recorded_s >= LEAST_RECORDED_S).then(|| {
+        format!(
+            "a worker was ready and did not run for {} of the time, which is in the latencies: \
+             something else uses its CPU; end it, or choose other CPUs (--cpus)",
+            percent(waited),
+        )
+    })
+}
+
+/// The closed model keeps as many connections busy as were asked for, or says so.
+fn fewer_places(result: &RunResult, circumstances: &Circumstances) -> Option<String> {
+    let cap = circumstances.cap.filter(|_| !circumstances.open_model)?;
+    let open = result.connections.peak_open;
+    let could = result.counts.started >= cap && !result.interrupted;
+    (could && (open as f64) < FULL_SHARE * cap as f64).then(|| {
+        format!(
+            "at most {} of {} connections were open at once: give it more time (-d), or see the \
+             errors and the ports (`ringload doctor`)",
+            format_count(open),
+            format_count(cap),
         )
     })
 }

@@ -39,7 +39,8 @@ fn asked(page: &mut Page, result: &RunResult) {
     let plan = &result.plan;
     let label = result.label.as_ref().map_or(String::new(), |label| format!(": {label}"));
     page.line(&format!("ringload {} {}{label}", result.version, result.command), Style::Bold);
-    let urls: Vec<_> = plan["urls"].as_array().into_iter().flatten().filter_map(shown).collect();
+    let urls = plan["urls"].as_array().into_iter().flatten();
+    let urls: Vec<_> = urls.filter_map(|url| shown(url).or_else(|| shown(&url["url"]))).collect();
     let target = match urls.as_slice() {
         [] => None,
         [url] => Some(url.clone()),
@@ -62,7 +63,11 @@ fn asked(page: &mut Page, result: &RunResult) {
             connections.as_deref().unwrap_or("?"),
         ),
     };
-    let parts = [Some(load), requests, duration];
+    let clients = (plan["arrive"] == "clients").then(|| ", each a client".to_owned());
+    let life = shown(&plan["requests_per_connection"])
+        .filter(|life| life != "all")
+        .map(|life| format!(", {life} requests per connection"));
+    let parts = [Some(load), clients, life, requests, duration];
     page.entry("Asked", &parts.into_iter().flatten().collect::<String>(), Style::Plain);
     if let Some(target) = target {
         page.entry("", &target, Style::Plain);
@@ -285,7 +290,7 @@ fn generator(page: &mut Page, result: &RunResult) {
         page.entry("", &text, Style::Plain);
     }
     let batching = &result.generator.batching;
-    if batching.want > 1 {
+    if batching.want > 1 && batching.min_wait_us > 0.0 {
         let text = format!(
             "waited for up to {} answers at once, which may add {} to a response",
             batching.want,
@@ -318,7 +323,11 @@ fn verdict(page: &mut Page, result: &RunResult) {
     };
     let reasons = verdict.reasons.join("; ");
     let separator = if reasons.is_empty() { "" } else { ": " };
-    page.entry("Limited by", &format!("{who} ({sure}){separator}{reasons}"), style);
+    let sure = match verdict.limited_by {
+        LimitedBy::Unknown => String::new(),
+        _ => format!(" ({sure})"),
+    };
+    page.entry("Limited by", &format!("{who}{sure}{separator}{reasons}"), style);
     if verdict.warnings.is_empty() {
         return page.entry("Measurement", "nothing wrong with it was noticed", Style::Good);
     }

@@ -232,12 +232,18 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn begin_closed(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         let recorded = now >= self.record_ns;
         let Model::Closed(closed) = &mut self.model else { unreachable!("only the closed model") };
-        let may = slot < closed.active
-            && self.stage == Stage::Running
+        if slot >= closed.active {
+            return self.retire(slot);
+        }
+        let may = self.stage == Stage::Running
             && self.end_ns.is_none_or(|end_ns| now < end_ns)
             && (!recorded || closed.quota != Some(0));
         if !may {
-            return self.retire(slot);
+            // At the end: a connection that is open ends with the ring.
+            if self.connections[slot as usize].state == State::Queued {
+                self.leave_queue(slot);
+            }
+            return Ok(());
         }
         if recorded && let Some(quota) = &mut closed.quota {
             *quota -= 1;

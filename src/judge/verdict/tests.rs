@@ -368,7 +368,7 @@ fn a_closed_model_in_order_is_limited_by_its_connections() {
                 result.errors = vec![error(Phase::Connect, FaultKind::Refused, 10_000)];
             },
             limited_by: By::Unknown,
-            sure: Sure::High,
+            sure: Sure::Low,
             reason: "not one request was answered, mostly: connect refused",
         },
         Case {
@@ -380,7 +380,7 @@ fn a_closed_model_in_order_is_limited_by_its_connections() {
                 circumstances.answered = 0;
             },
             limited_by: By::Unknown,
-            sure: Sure::High,
+            sure: Sure::Low,
             reason: "not one request was answered",
         },
     ]);

@@ -31,6 +31,8 @@ fn each_fault_has_its_warning() {
     check(open_run, |r, _| r.counts.unstarted = 4_500, "4,500 arrivals (45 %)");
     check(open_run, |r, _| r.counts.unfinished = 7, "7 requests had no answer");
     check(closed_run, |_, c| c.server_on_our_cpus = true, "share CPUs");
+    check(closed_run, |r, _| r.generator.workers[0].waited = 0.2, "for 20 % of the time");
+    check(closed_run, |_, c| c.cap = Some(9_000), "of 9,000 connections");
     check(closed_run, |r, _| r.generator.ring.cq_overflows = 2, "2 completions");
     check(closed_run, |r, _| r.connections.no_ports = 9, "--source");
     check(closed_run, |r, _| r.connections.syn_retransmits = 4, "4 connects");
