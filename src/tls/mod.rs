@@ -1,0 +1,23 @@
+//! TLS over byte slices: no I/O, no clock of its own.
+//!
+//! [`Session`] is one connection's: encrypted bytes in, plain bytes and bytes to send out. It
+//! stands on rustls' unbuffered connections, so that a session keeps no buffers of its own; the
+//! caller keeps what a record that is cut needs, and only while it is cut.
+
+mod client;
+mod server;
+mod session;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod tickets;
+mod verify;
+
+pub use client::{Client, ClientError, ClientSession};
+pub use server::{Server, ServerError, ServerSession};
+pub use session::{Handshake, Progress, Records, Session, encrypted_len};
+pub use settings::{Group, Identity, Settings, Versions};
+pub use verify::Roots;
+
+/// The only protocol that is spoken over TLS, as ALPN names it (RFC 7301, 6).
+const HTTP_1_1: &[u8] = b"http/1.1";

@@ -1,0 +1,108 @@
+//! The server's side.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, SanType};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::UnbufferedServerConnection;
+
+use super::HTTP_1_1;
+use super::session::Session;
+
+/// A server's session.
+pub type ServerSession = Session<UnbufferedServerConnection>;
+
+/// Makes a server's sessions; shared by its threads.
+#[derive(Clone, Debug)]
+pub struct Server {
+    config: Arc<ServerConfig>,
+    certificate: CertificateDer<'static>,
+}
+
+/// Why there is no server.
+#[derive(Debug)]
+pub enum ServerError {
+    /// The certificate could not be made.
+    Certificate(rcgen::Error),
+    /// The certificate and the key do not go together, or cannot be used.
+    Config(rustls::Error),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Certificate(error) => write!(f, "no certificate could be made: {error}"),
+            Self::Config(error) => write!(
+                f,
+                "the server's certificate cannot be used: {error}; give a certificate (--cert) and \
+                 the key that belongs to it (--key)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+impl Server {
+    /// A server with a certificate of its own making, for `localhost`, 127.0.0.1 and ::1: ECDSA
+    /// over P-256, signed by itself.
+    ///
+    /// # Errors
+    /// Where the system gives no random bytes.
+    pub fn self_signed() -> Result<Self, ServerError> {
+        let key =
+            KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(ServerError::Certificate)?;
+        let mut params =
+            CertificateParams::new(vec!["localhost".into()]).map_err(ServerError::Certificate)?;
+        for address in [std::net::Ipv4Addr::LOCALHOST.into(), std::net::Ipv6Addr::LOCALHOST.into()]
+        {
+            params.subject_alt_names.push(SanType::IpAddress(address));
+        }
+        let certificate = params.self_signed(&key).map_err(ServerError::Certificate)?;
+        let key = PrivateKeyDer::try_from(key.serialize_der())
+            .map_err(|why| ServerError::Config(rustls::Error::General(why.into())))?;
+        Self::new(vec![certificate.der().clone()], key)
+    }
+
+    /// A server with this certificate, followed by those it is signed with.
+    ///
+    /// # Errors
+    /// Where they do not go together.
+    pub fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, ServerError> {
+        let certificate = chain
+            .first()
+            .cloned()
+            .ok_or_else(|| ServerError::Config(rustls::Error::NoCertificatesPresented))?;
+        let mut config =
+            ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(ServerError::Config)?
+                .with_no_client_auth()
+                .with_single_cert(chain, key)
+                .map_err(ServerError::Config)?;
+        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        // Stateless tickets: what is resumed costs no memory and no lock here.
+        config.ticketer = aws_lc_rs::Ticketer::new().map_err(ServerError::Config)?;
+        Ok(Self { config: Arc::new(config), certificate })
+    }
+
+    /// The certificate that it shows.
+    #[must_use]
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// A new session.
+    ///
+    /// # Errors
+    /// Where the configuration cannot serve.
+    pub fn session(&self) -> Result<ServerSession, rustls::Error> {
+        Ok(Session::over(UnbufferedServerConnection::new(Arc::clone(&self.config))?))
+    }
+}
