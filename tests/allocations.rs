@@ -83,6 +83,7 @@ fn a_request_in_steady_state_allocates_nothing() {
                 sources: Vec::new(),
                 options: Vec::new(),
                 reset_on_close: false,
+                tls: None,
                 demand: demand.clone(),
                 open_rate: None,
                 requests: None,

@@ -228,6 +228,7 @@ fn quiet() -> Assignment {
         sources: Vec::new(),
         options: Vec::new(),
         reset_on_close: false,
+        tls: None,
         demand: closed(1),
         open_rate: None,
         requests: None,

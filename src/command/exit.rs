@@ -107,9 +107,10 @@ impl From<PrepareError> for Failure {
         match error {
             PrepareError::Resolve(_) => Self::Unanswered(text),
             PrepareError::Descriptors(_) => Self::Machine(text),
-            PrepareError::UnixPath(_) | PrepareError::Source(_) | PrepareError::Request(_) => {
-                Self::Use(text)
-            }
+            PrepareError::UnixPath(_)
+            | PrepareError::Source(_)
+            | PrepareError::Request(_)
+            | PrepareError::Tls(_) => Self::Use(text),
         }
     }
 }

@@ -60,7 +60,7 @@ fn load(plan: &Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failur
     let features = probe().map_err(|error| Failure::ring(&error))?;
     let server = embedded(plan)?;
     let endpoint = prepare::endpoint(plan, server.as_ref().map(Server::address))?;
-    let jobs = prepare::jobs(plan, &endpoint, features, descriptors, net::local_ports())?;
+    let jobs = prepare::jobs(plan, &endpoint, features, descriptors, net::local_ports(), None)?;
     let cap = jobs.first().map(cap);
     let stop = Arc::new(AtomicU8::new(0));
     let signals = Caught::new(&stop).map_err(|error| Failure::output("signal handlers", &error))?;

@@ -2,6 +2,7 @@
 
 use socket2::SockAddr;
 
+use super::secure::Tls;
 use crate::clock::Nanos;
 use crate::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin};
 use crate::ring::{Family, SocketOption};
@@ -67,6 +68,8 @@ pub struct Assignment {
     pub options: Vec<SocketOption>,
     /// Connections are closed with RST, and no FIN is waited for.
     pub reset_on_close: bool,
+    /// How connections are made over TLS, if they are.
+    pub tls: Option<Tls>,
     /// The load.
     pub demand: Demand,
     /// Connections opened per second, over all workers.

@@ -29,6 +29,15 @@ pub(super) fn of_kind(phase: Phase, kind: FaultKind, now: Nanos) -> Fault {
     Fault { phase, kind, errno: 0, detail: "", bytes: Vec::new(), at_ns: now }
 }
 
+/// A session that cannot be made or went wrong.
+pub(super) fn of_tls(phase: Phase, error: &rustls::Error, _missed: bool, now: Nanos) -> Fault {
+    Fault {
+        detail: "",
+        bytes: error.to_string().into_bytes(),
+        ..of_kind(phase, FaultKind::Handshake, now)
+    }
+}
+
 /// A response that is none.
 pub(super) fn of_scan(error: ScanError, now: Nanos) -> Fault {
     let ScanError { phase, kind, detail, bytes } = error;

@@ -8,7 +8,9 @@ mod fault;
 
 mod gate;
 mod lists;
+mod pool;
 pub mod prepare;
+pub mod secure;
 pub mod worker;
 
 use std::io;

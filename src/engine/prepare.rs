@@ -9,11 +9,13 @@ use socket2::SockAddr;
 
 use super::Job;
 use super::assignment::{Assignment, Demand, EncodedPage};
+use super::secure::Tls;
 use crate::http1::request::{self, RequestError};
 use crate::net::{self, LocalPorts};
 use crate::observe::limits::{Limits, NotEnoughDescriptors};
 use crate::plan::{Close, Lifetime, Load, Plan, Profile, Ratio, Target};
 use crate::ring::{Family, Features, SocketOption};
+use crate::tls::{Client, ClientError};
 
 /// Descriptors that a process needs beside its connections: files, rings, listeners.
 const DESCRIPTORS_SPARE: u64 = 64;
@@ -45,6 +47,8 @@ pub enum PrepareError {
     Descriptors(NotEnoughDescriptors),
     /// A request that cannot be encoded.
     Request(RequestError),
+    /// TLS cannot be set up as asked.
+    Tls(ClientError),
 }
 
 impl fmt::Display for PrepareError {
@@ -59,6 +63,7 @@ impl fmt::Display for PrepareError {
             Self::Source(error) => error.fmt(f),
             Self::Descriptors(error) => error.fmt(f),
             Self::Request(error) => error.fmt(f),
+            Self::Tls(error) => error.fmt(f),
         }
     }
 }
@@ -111,7 +116,12 @@ pub fn jobs(
     features: Features,
     descriptors: Limits,
     ports: LocalPorts,
+    tls: Option<Tls>,
 ) -> Result<Vec<Job>, PrepareError> {
+    if let Some(tls) = &tls {
+        // Each worker makes its own; what is wrong with it shows here.
+        Client::new(&tls.settings, &tls.roots).map_err(PrepareError::Tls)?;
+    }
     let demand = demand(plan, endpoint, descriptors, ports);
     let most = match &demand {
         Demand::Closed { places } => places.max().ceil() as u64,
@@ -132,6 +142,7 @@ pub fn jobs(
         family: endpoint.family,
         sources: plan.dial.sources.iter().map(|&ip| SocketAddr::new(ip, 0).into()).collect(),
         reset_on_close: plan.dial.close == Close::Rst,
+        tls,
         demand,
         open_rate: match plan.load {
             Load::Closed { open_rate, .. } | Load::Open { open_rate, .. } => open_rate,

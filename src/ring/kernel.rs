@@ -445,6 +445,11 @@ impl Ring for KernelRing {
     }
 
     #[inline]
+    fn received_mut(&mut self, buffer: BufferId, len: usize) -> &mut [u8] {
+        self.buffers.bytes_mut(buffer, len)
+    }
+
+    #[inline]
     fn recycle(&mut self, buffer: BufferId) {
         self.buffers.recycle(buffer);
     }

@@ -113,6 +113,10 @@ pub struct Tally {
     pub no_ports: u64,
     /// SYNs that were sent again.
     pub syn_retransmits: u64,
+    /// Full TLS handshakes.
+    pub tls_full: u64,
+    /// TLS handshakes that resumed an earlier session.
+    pub tls_resumed: u64,
     /// Connections that have ended or were open at the end, for the mean.
     pub connections_counted: u64,
     /// Requests on those.
@@ -215,6 +219,18 @@ impl Recorder {
     #[inline]
     pub fn connected(&mut self, connect_ns: Nanos) {
         self.latency.connect.record(connect_ns);
+    }
+
+    /// A TLS handshake is complete; it took so long beyond TCP.
+    #[inline]
+    pub fn secured(&mut self, handshake_ns: Nanos, resumed: bool) {
+        if resumed {
+            self.tally.tls_resumed += 1;
+            self.latency.tls_resumed.record(handshake_ns);
+        } else {
+            self.tally.tls_full += 1;
+            self.latency.tls.record(handshake_ns);
+        }
     }
 
     /// A response is complete. Its time of completion decides to which second it belongs.

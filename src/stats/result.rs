@@ -206,7 +206,24 @@ pub struct Connections {
     /// How many requests a connection carried.
     pub requests_per_connection: RequestsPerConnection,
     /// What TLS agreed on; null on plain HTTP.
-    pub tls: Option<serde_json::Value>,
+    pub tls: Option<TlsFigures>,
+}
+
+/// What the TLS handshakes came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsFigures {
+    /// The version, such as "TLSv1.3"; null where no handshake was complete.
+    pub version: Option<String>,
+    /// The cipher suite, as IANA names it.
+    pub suite: Option<String>,
+    /// The group of the key exchange, as `--tls-groups` takes it.
+    pub group: Option<String>,
+    /// Whether the server's certificate was verified.
+    pub verified: bool,
+    /// Full handshakes.
+    pub full: u64,
+    /// Handshakes that resumed an earlier session.
+    pub resumed: u64,
 }
 
 /// How many requests a connection carried.

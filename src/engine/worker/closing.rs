@@ -18,6 +18,13 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             let state = self.connections[slot as usize].state;
             match (state, deadline) {
                 (State::Connecting, _) => self.connect_timed_out(slot, now)?,
+                (State::Handshaking, _) => {
+                    let begun_ns = self.connections[slot as usize].begun_ns;
+                    self.close_by_us(slot)?;
+                    self.gate.failed(begun_ns, now);
+                    let fault = fault::of_kind(Phase::Tls, FaultKind::Timeout, now);
+                    self.timed_out(slot, fault, now)?;
+                }
                 (State::Queued, _) => self.gave_up_waiting(slot, deadline, now)?,
                 (State::Busy, _) => {
                     let scanner = &self.connections[slot as usize].scanner;
@@ -57,6 +64,20 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             }
             _ => self.fail(slot, fault::of_errno(Phase::Connect, libc::EADDRNOTAVAIL, now), now),
         }
+    }
+
+    /// No session can be begun: a fault of this machine's.
+    pub(super) fn not_begun(
+        &mut self,
+        slot: Slot,
+        error: &rustls::Error,
+        now: Nanos,
+    ) -> io::Result<()> {
+        let begun_ns = self.connections[slot as usize].begun_ns;
+        self.deadlines.clear(slot);
+        self.connections[slot as usize].enter(State::Empty);
+        self.gate.failed(begun_ns, now);
+        self.fail(slot, fault::of_tls(Phase::Tls, error, false, now), now)
     }
 
     /// No port was free: the request is held back, until its connection's time is over.
@@ -126,7 +147,13 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     /// The stream ended.
     pub(super) fn end_of_stream(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         self.connections[slot as usize].at_end = true;
+        self.stream_ended(slot, now)
+    }
+
+    /// Nothing more will come.
+    pub(super) fn stream_ended(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         match self.connections[slot as usize].state {
+            State::Handshaking => self.handshake_failed(slot, FaultKind::Closed, now),
             State::Idle => self.idle_closed(slot),
             State::Lingering => {
                 self.close_by_server(slot)?;
@@ -138,6 +165,17 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                     return Ok(());
                 }
                 let connection = &mut self.connections[slot as usize];
+                let cut = connection.secure.as_ref().is_some_and(|secure| !secure.peer_closed)
+                    && connection.scanner.stage() == Stage::UntilClose;
+                if cut {
+                    // Anyone can send a FIN; the server's own end is a close_notify (RFC 8446, 6.1).
+                    let fault = Fault {
+                        detail: "no-close-notify",
+                        ..fault::of_kind(Phase::Body, FaultKind::Truncated, now)
+                    };
+                    self.close_by_server(slot)?;
+                    return self.fail(slot, fault, now);
+                }
                 match connection.scanner.finish(&mut connection.carry) {
                     // The end of the stream was the end of the body.
                     Ok(()) => self.exchange_done(slot, false, now),
@@ -171,6 +209,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 };
                 self.close_by_server(slot)?;
                 self.fail(slot, fault::of_errno(phase, errno, now), now)
+            }
+            State::Handshaking => {
+                let fault = fault::of_errno(Phase::Tls, errno, now);
+                self.end_handshake(slot, fault, true, now)
             }
             // The chain's connect completes before its receive, unless the chain was cancelled.
             State::Connecting => Ok(()),
@@ -255,6 +297,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
 
     pub(super) fn close_by_us(&mut self, slot: Slot) -> io::Result<()> {
         self.recorder.tally.closed_by_us += 1;
+        self.say_end(slot)?;
         self.close(slot)
     }
 

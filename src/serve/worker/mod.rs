@@ -202,7 +202,8 @@ impl Worker {
             | Kind::Shutdown
             | Kind::Close
             | Kind::Connect
-            | Kind::Discard => Ok(()),
+            | Kind::Discard
+            | Kind::SendPooled => Ok(()),
         }
     }
 
