@@ -16,6 +16,7 @@ mod serve;
 mod sitemap;
 mod typed;
 mod values;
+mod watching;
 mod workers;
 
 use std::ffi::OsString;

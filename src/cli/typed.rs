@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::values;
+use super::watching::WatchArgs;
 use crate::clock::Nanos;
 use crate::plan::serve::Stall;
 use crate::plan::{Lifetime, Profile, Ratio};
@@ -54,6 +55,7 @@ Examples:
   ringload run http://127.0.0.1:8080/ -r 100..5k@2m --json result.json
   ringload run http://127.0.0.1:8080/ -r 200 --arrive clients --requests-per-connection mean:7.6
   ringload run http://127.0.0.1:8080/ -c 0..1200@5m,1200@1m --think 1s..3s --sitemap sitemap.xml
+  ringload run http://127.0.0.1:8080/ --watch name:nginx --probe http://127.0.0.1:8080/status
   ringload run http://127.0.0.1:8080/api -H 'Authorization: env:TOKEN' --data @body.json")]
 pub(super) struct RunArgs {
     /// Where to: URLs of one origin, each a page; or `embedded` for the embedded server
@@ -69,6 +71,8 @@ pub(super) struct RunArgs {
     pub(super) dial: DialArgs,
     #[command(flatten)]
     pub(super) workers: WorkerArgs,
+    #[command(flatten)]
+    pub(super) watching: WatchArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Read flags from a TOML file with the same names; flags typed here win over it
@@ -102,7 +106,7 @@ pub(super) struct LoadArgs {
         long,
         short_alias = 'z',
         value_name = "T",
-        value_parser = values::positive_duration
+        value_parser = values::run_duration
     )]
     pub(super) duration: Option<Nanos>,
     /// The end, by requests started, failures included (with --arrive clients: by clients)

@@ -92,6 +92,14 @@ pub(super) fn positive_rate(text: &str) -> Result<Ratio, String> {
     if rate.is_zero() { Err("it must be above 0".into()) } else { Ok(rate) }
 }
 
+/// A transfer rate above 0, bits per second.
+pub(super) fn bits(text: &str) -> Result<u64, String> {
+    match units::parse_bits(text).map_err(|error| error.to_string())? {
+        0 => Err("it must be above 0".into()),
+        bits => Ok(bits),
+    }
+}
+
 /// A duration, 0 included.
 pub(super) fn duration(text: &str) -> Result<Nanos, String> {
     units::parse_duration(text).map_err(|error| error.to_string())
@@ -103,6 +111,16 @@ pub(super) fn positive_duration(text: &str) -> Result<Nanos, String> {
         0 => Err("it must be longer than 0".into()),
         duration_ns => Ok(duration_ns),
     }
+}
+
+/// How long a run lasts: a duration above 0.
+pub(super) fn run_duration(text: &str) -> Result<Nanos, String> {
+    positive_duration(text).map_err(|error| match text.trim().parse::<u64>() {
+        Ok(count) if count > 0 => {
+            format!("the unit is missing; write {count}s for seconds, or -n {count} for requests")
+        }
+        _ => error,
+    })
 }
 
 /// A think time, `T` or `T..T`.

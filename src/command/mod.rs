@@ -1,5 +1,6 @@
 //! The subcommands: plan, run, judge, show.
 
+mod beside;
 pub mod doctor;
 mod exit;
 pub mod run;

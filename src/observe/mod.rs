@@ -7,8 +7,10 @@ pub mod cgroup;
 pub mod cpus;
 pub mod doctor;
 mod environment;
+pub mod interface;
 pub mod limits;
 pub mod machine;
 pub mod process;
+pub mod watch;
 
 pub use environment::Environment;
