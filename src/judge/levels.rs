@@ -82,7 +82,7 @@ pub struct Ascent {
 #[derive(Clone, Copy, Debug, Default)]
 struct OpenSum {
     /// When the last look was.
-    last_ns: Nanos,
+    last_ns: Option<Nanos>,
     /// Connections times nanoseconds.
     sum: u128,
     span_ns: Nanos,
@@ -229,12 +229,14 @@ impl Stay {
 
 impl OpenSum {
     fn add(&mut self, now: Nanos, open: u64, extremes: &mut (u64, u64)) {
-        if self.last_ns == 0 {
-            *extremes = (open, open);
-        }
-        // A first look has no time before it; it still counts where it stays the only one.
-        let span_ns = if self.last_ns == 0 { 1 } else { now.saturating_sub(self.last_ns) };
-        self.last_ns = now;
+        let span_ns = match self.last_ns.replace(now) {
+            Some(last_ns) => now.saturating_sub(last_ns),
+            None => {
+                *extremes = (open, open);
+                // It has no time before it, and still counts where it stays the only one.
+                1
+            }
+        };
         self.sum += u128::from(open) * u128::from(span_ns);
         self.span_ns += span_ns;
         *extremes = (extremes.0.min(open), extremes.1.max(open));

@@ -173,6 +173,7 @@ pub fn assemble(
         probe: None,
         series: live.into_series(),
         watch: Vec::new(),
+        hold: None,
     };
     (result, circumstances)
 }

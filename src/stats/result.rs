@@ -11,8 +11,12 @@ use super::distribution::Summary;
 use super::errors::{FaultKind, Phase};
 use super::recorder::Encoding;
 
+mod hold;
 mod watch;
 
+pub use hold::{
+    Aborted, Capacity, HoldResult, LevelResult, OwnMemory, PerConnection, ServerMemory, TargetResult,
+};
 pub use watch::{ProcessSample, Sample, WatchRow};
 
 /// The schema that this is.
@@ -65,6 +69,9 @@ pub struct RunResult {
     pub series: Vec<SeriesRow>,
     /// What was watched, one row a source.
     pub watch: Vec<WatchRow>,
+    /// What `hold` adds; of other commands nothing.
+    #[serde(flatten)]
+    pub hold: Option<HoldResult>,
 }
 
 /// The most rows in [`RunResult::pages`].
