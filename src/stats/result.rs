@@ -11,6 +11,10 @@ use super::distribution::Summary;
 use super::errors::{FaultKind, Phase};
 use super::recorder::Encoding;
 
+mod watch;
+
+pub use watch::{ProcessSample, Sample, WatchRow};
+
 /// The schema that this is.
 pub const SCHEMA: &str = "ringload/1";
 
