@@ -10,6 +10,7 @@ use super::pages::{self, Place};
 use super::request;
 use super::sitemap::Access;
 use super::typed::{OutputArgs, RunArgs, SpinArg};
+use super::watching;
 use super::workers::{self, Crew, Machine};
 use super::{Output, Progress, RunCommand, Sink};
 use crate::http1::request::encode;
@@ -30,6 +31,7 @@ pub(super) fn meaning(args: RunArgs, machine: &Machine) -> Result<RunCommand, Mi
     )?;
     let target = place.target(server_cpus);
     let dial = dial::dial(args.dial, &target)?;
+    let watching = watching::watching(args.watching)?;
     let (label, output) = output(args.output)?;
     let access = Access {
         origin: place.origin(),
@@ -74,6 +76,7 @@ pub(super) fn meaning(args: RunArgs, machine: &Machine) -> Result<RunCommand, Mi
         cpus,
         spin,
         seed: args.workers.seed.unwrap_or_else(drawn_seed),
+        watching,
     };
     check_requests(&plan)?;
     Ok(RunCommand { plan, output, dry_run: args.dry_run })

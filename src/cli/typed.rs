@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::values;
+use super::watching::WatchingArgs;
 use crate::clock::Nanos;
+use crate::observe::watch::Source;
 use crate::plan::serve::Stall;
 use crate::plan::{Lifetime, Profile, Ratio};
 
@@ -37,6 +39,8 @@ pub(super) enum TypedCommand {
     Run(Box<RunArgs>),
     /// The embedded server, on its own
     Serve(ServeArgs),
+    /// Samples this machine once a second, as JSON lines on stdout
+    Watch(WatchArgs),
     /// Checks this machine and says what to change
     Doctor,
 }
@@ -54,6 +58,7 @@ Examples:
   ringload run http://127.0.0.1:8080/ -r 100..5k@2m --json result.json
   ringload run http://127.0.0.1:8080/ -r 200 --arrive clients --requests-per-connection mean:7.6
   ringload run http://127.0.0.1:8080/ -c 0..1200@5m,1200@1m --think 1s..3s --sitemap sitemap.xml
+  ringload run http://127.0.0.1:8080/ --watch name:nginx --probe http://127.0.0.1:8080/status
   ringload run http://127.0.0.1:8080/api -H 'Authorization: env:TOKEN' --data @body.json")]
 pub(super) struct RunArgs {
     /// Where to: URLs of one origin, each a page; or `embedded` for the embedded server
@@ -69,6 +74,8 @@ pub(super) struct RunArgs {
     pub(super) dial: DialArgs,
     #[command(flatten)]
     pub(super) workers: WorkerArgs,
+    #[command(flatten)]
+    pub(super) watching: WatchingArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Read flags from a TOML file with the same names; flags typed here win over it
@@ -102,7 +109,7 @@ pub(super) struct LoadArgs {
         long,
         short_alias = 'z',
         value_name = "T",
-        value_parser = values::positive_duration
+        value_parser = values::run_duration
     )]
     pub(super) duration: Option<Nanos>,
     /// The end, by requests started, failures included (with --arrive clients: by clients)
@@ -296,6 +303,35 @@ pub(super) struct ServeArgs {
     /// Freeze all of it once: how long @ when after the start
     #[arg(long, value_name = "T@T", value_parser = values::stall)]
     pub(super) stall: Option<Stall>,
+}
+
+/// `ringload watch`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A line is one sample: unix_s (seconds since 1970, by this machine's clock), and then the keys of
+`watch` in a result. Without a selection the machine alone is sampled. docs/watch.md has it all.
+
+Examples:
+  ringload watch --name nginx
+  ringload watch --port 443 --interval 500ms > server.log
+  ringload run http://host/ --watch cmd:'ssh host ringload watch --name nginx'"
+)]
+pub(super) struct WatchArgs {
+    /// All processes of this name (repeatable, as all selections are)
+    #[arg(long, value_name = "N", value_parser = values::watched_name)]
+    pub(super) name: Vec<Source>,
+    /// A process and its descendants
+    #[arg(long, value_name = "N", value_parser = values::watched_pid)]
+    pub(super) pid: Vec<Source>,
+    /// Whoever listens on this port, and their descendants
+    #[arg(long, value_name = "N", value_parser = values::watched_port)]
+    pub(super) port: Vec<Source>,
+    /// A control group, as one row
+    #[arg(long, value_name = "PATH", value_parser = values::watched_group)]
+    pub(super) cgroup: Vec<Source>,
+    /// How often, at least 10ms
+    #[arg(long, value_name = "T", default_value = "1s", value_parser = values::watch_interval)]
+    pub(super) interval: Nanos,
 }
 
 /// `--arrivals`.

@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use socket2::SockAddr;
 
+use super::beside::{self, Beside};
 use super::{Exit, Failure};
 use crate::cli::{Color, Output, Progress, RunCommand, Sink};
 use crate::clock::{Clock, Monotonic, Nanos};
@@ -45,7 +46,7 @@ pub fn run(command: &RunCommand) -> Result<Exit, Failure> {
     }
     // Before anything is sent: an output that cannot be written would lose the result.
     let files = Files::open(&command.output)?;
-    let (result, signal) = load(&command.plan, &command.output)?;
+    let (result, signal) = load(command.plan.clone(), &command.output)?;
     files.write(&result, &command.output)?;
     Ok(match signal {
         Some(signal) if result.interrupted => Exit::Signal(signal),
@@ -55,18 +56,21 @@ pub fn run(command: &RunCommand) -> Result<Exit, Failure> {
 }
 
 /// Makes the load; gives its result, and the signal that came, if one did.
-fn load(plan: &Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failure> {
+fn load(mut plan: Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failure> {
     let descriptors = raise_nofile();
     let features = probe().map_err(|error| Failure::ring(&error))?;
-    let server = embedded(plan)?;
-    let endpoint = prepare::endpoint(plan, server.as_ref().map(Server::address))?;
-    let jobs = prepare::jobs(plan, &endpoint, features, descriptors, net::local_ports(), None)?;
+    let server = embedded(&plan)?;
+    let endpoint = prepare::endpoint(&plan, server.as_ref().map(Server::address))?;
+    let addresses = addresses(&endpoint);
+    beside::add_default(&mut plan.watching, &plan.target, &addresses);
+    let jobs = prepare::jobs(&plan, &endpoint, features, descriptors, net::local_ports(), None)?;
     let cap = jobs.first().map(cap);
     let stop = Arc::new(AtomicU8::new(0));
     let signals = Caught::new(&stop).map_err(|error| Failure::output("signal handlers", &error))?;
     let clock = Monotonic::start();
     let mut live = Live::new(jobs.len());
-    let mut shown = Shown::new(mode(output), planned(plan));
+    let mut shown = Shown::new(mode(output), planned(&plan));
+    let beside = Beside::start(&plan.watching)?;
     let started_at = Timestamp::now();
     let run = engine::run(jobs, features, clock, &stop, |worker, second| {
         live.push(worker, second);
@@ -76,8 +80,9 @@ fn load(plan: &Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failur
     })?;
     let ended_ns = clock.now();
     shown.finish();
+    let (watch, probe) = beside.stop(clock.instant(run.record_ns), plan.warmup_ns > 0);
     let signal = signals.release();
-    let mut facts = facts(plan, &endpoint, features, started_at);
+    let mut facts = facts(&plan, &addresses, features, started_at);
     facts.elapsed_ns = ended_ns - run.start_ns;
     facts.start_ns = run.record_ns;
     facts.interrupted = run.workers.iter().any(|report| report.outcome.interrupted);
@@ -85,10 +90,12 @@ fn load(plan: &Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failur
     facts.recorded_until_ns = (!limited_by_number)
         .then(|| run.workers.iter().map(|report| report.outcome.ended_ns).max())
         .flatten();
-    facts.arrivals_span_ns = arrivals_span_ns(plan).filter(|_| limited_by_number);
+    facts.arrivals_span_ns = arrivals_span_ns(&plan).filter(|_| limited_by_number);
     facts.cap = cap;
+    facts.link_bits = beside::link_bits(&plan.watching, &addresses);
     let workers = run.workers.into_iter().map(outcome).collect();
     let (mut result, circumstances) = assemble(facts, workers, live);
+    (result.watch, result.probe) = (watch, probe);
     result.verdict = judge::judge(&result, &circumstances);
     Ok((result, signal))
 }
@@ -128,9 +135,17 @@ fn arrivals_span_ns(plan: &Plan) -> Option<Nanos> {
     pace::due(rate, plan.end.requests?)
 }
 
-fn facts(plan: &Plan, endpoint: &Endpoint, features: Features, started_at: Timestamp) -> RunFacts {
-    let addresses: Vec<SocketAddr> =
-        endpoint.addresses.iter().filter_map(SockAddr::as_socket).collect();
+/// Where the connections go; nothing for a unix socket.
+fn addresses(endpoint: &Endpoint) -> Vec<SocketAddr> {
+    endpoint.addresses.iter().filter_map(SockAddr::as_socket).collect()
+}
+
+fn facts(
+    plan: &Plan,
+    addresses: &[SocketAddr],
+    features: Features,
+    started_at: Timestamp,
+) -> RunFacts {
     let (open_model, clients) = match plan.load {
         Load::Closed { .. } => (false, false),
         Load::Open { arrive, .. } => (true, arrive == Arrive::Clients),
@@ -143,7 +158,7 @@ fn facts(plan: &Plan, endpoint: &Endpoint, features: Features, started_at: Times
         command: "run".into(),
         label: plan.label.clone(),
         started_at: started_at.to_string(),
-        plan: value(&describe(plan, &addresses)),
+        plan: value(&describe(plan, addresses)),
         environment: value(&Environment::read(features.names())),
         open_model,
         clients,

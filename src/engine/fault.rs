@@ -4,24 +4,9 @@ use crate::clock::Nanos;
 use crate::http1::response::ScanError;
 use crate::stats::{Fault, FaultKind, Phase};
 
-/// The kind of failure behind a positive errno of a socket operation.
-pub(super) fn kind(errno: i32) -> FaultKind {
-    match errno {
-        libc::ECONNREFUSED => FaultKind::Refused,
-        libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => FaultKind::Reset,
-        libc::ETIMEDOUT => FaultKind::Timeout,
-        libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => {
-            FaultKind::Unreachable
-        }
-        libc::EADDRNOTAVAIL => FaultKind::NoPorts,
-        libc::EMFILE | libc::ENFILE => FaultKind::NoDescriptors,
-        _ => FaultKind::Other,
-    }
-}
-
 /// A failure with this errno.
 pub(super) fn of_errno(phase: Phase, errno: i32, now: Nanos) -> Fault {
-    Fault { errno, ..of_kind(phase, kind(errno), now) }
+    Fault { errno, ..of_kind(phase, FaultKind::of_errno(errno), now) }
 }
 
 /// A failure that has no errno.

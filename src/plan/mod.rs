@@ -6,6 +6,7 @@ pub mod profile;
 pub mod random;
 pub mod serve;
 pub mod sitemap;
+pub mod watching;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use crate::clock::Nanos;
 pub use crate::net::IpFamily;
 pub use pages::{Page, ParsedUrl, Pick};
 pub use profile::{Profile, Ratio, Segment};
+pub use watching::Watching;
 
 /// One load, resolved from what was typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +59,8 @@ pub struct Plan {
     pub spin: Spin,
     /// Of every random choice.
     pub seed: u64,
+    /// What is looked at beside the load.
+    pub watching: Watching,
 }
 
 /// Where requests go.

@@ -85,7 +85,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let begun_ns = self.connections[slot as usize].begun_ns;
         self.abandon_opening(slot)?;
         self.gate.failed(begun_ns, now);
-        let kind = fault::kind(errno);
+        let kind = FaultKind::of_errno(errno);
         if kind == FaultKind::NoPorts {
             self.recorder.tally.no_ports += 1;
             return self.hold_back(slot, now);

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::clock::{Nanos, SECOND};
 use crate::http1::request::encode;
+use crate::units::format_bits;
 
 /// What stands in place of a value that nobody may see.
 const HIDDEN: &str = "***";
@@ -37,6 +38,9 @@ pub struct Description {
     /// Where and how to connect.
     #[serde(flatten)]
     pub network: Network,
+    /// What is looked at beside the load.
+    #[serde(flatten)]
+    pub watching: Watched,
     /// Of every random choice.
     pub seed: u64,
     /// Worker threads.
@@ -108,6 +112,17 @@ pub struct Network {
     pub tls: Option<&'static str>,
 }
 
+/// What is looked at beside the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Watched {
+    /// The sources as they are typed.
+    pub watch: Vec<String>,
+    /// The URL of the probe, without credentials.
+    pub probe: Option<String>,
+    /// What the line carries, as it is typed; null where nobody said.
+    pub link: Option<String>,
+}
+
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AskedPage {
@@ -150,6 +165,11 @@ pub fn describe(plan: &Plan, addresses: &[SocketAddr]) -> Description {
         headers: plan.headers.iter().map(header_line).collect(),
         body_bytes: plan.body.as_ref().map_or(0, Vec::len),
         network: Network::of(plan, addresses),
+        watching: Watched {
+            watch: plan.watching.sources.iter().map(ToString::to_string).collect(),
+            probe: plan.watching.probe.as_ref().map(ToString::to_string),
+            link: plan.watching.link_bits.map(format_bits),
+        },
         seed: plan.seed,
         threads: plan.threads,
         cpus: plan.cpus.clone(),
@@ -298,7 +318,7 @@ fn seconds(ns: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Dial, End, Page};
+    use crate::plan::{Dial, End, Page, Watching};
 
     fn plan(load: Load) -> Plan {
         let page = |target: &str, weight| Page {
@@ -331,6 +351,7 @@ mod tests {
             cpus: vec![0, 1],
             spin: Spin::Auto,
             seed: 7,
+            watching: Watching::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Amount, Description, Network, Quantity};
+use super::{Amount, Description, Network, Quantity, Watched};
 use crate::units::{format_bytes, format_count};
 
 impl fmt::Display for Quantity {
@@ -41,6 +41,16 @@ impl fmt::Display for Description {
             line("embedded server", &format!("on CPU {}", numbers(&self.server_cpus)))?;
         }
         line("polling", self.spin)?;
+        let Watched { watch, probe, link } = &self.watching;
+        if !watch.is_empty() {
+            line("watched", &watch.join(", "))?;
+        }
+        if let Some(url) = probe {
+            line("probe", &format!("GET {url} on a fresh connection each second"))?;
+        }
+        if let Some(link) = link {
+            line("line", link)?;
+        }
         line("seed", &self.seed.to_string())?;
         if self.body_bytes > 0 {
             line("body", &format_bytes(self.body_bytes as u64))?;
