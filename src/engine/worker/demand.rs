@@ -70,6 +70,7 @@ impl Model {
                 change_ns: None,
                 quota: plan.requests.map(|total| plan.share(total)),
             }),
+            Demand::Hold { .. } => unreachable!("it comes with the worker's part of it"),
             Demand::Open { rate, spacing, arrive, max_connections, preconnect, drop_after_ns } => {
                 let schedule = |profile: &Profile, limit, end_ns, seed| match spacing {
                     Spacing::Even => Arrivals::even(profile, thread, threads, limit, end_ns),
