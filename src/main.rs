@@ -27,6 +27,7 @@ fn main() -> ExitCode {
 fn carry_out(command: &Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(run) => command::run::run(run),
+        Command::Hold(hold) => command::hold::run(hold),
         Command::Serve(plan) => match command::serve::run(plan) {
             Ok(_) => Ok(Exit::Done),
             Err(error) => Err(Failure::Machine(format!(

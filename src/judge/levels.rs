@@ -91,7 +91,8 @@ struct OpenSum {
 impl Course {
     /// How long to wait for `missing` connections at the most.
     fn wait_ns(&self, missing: u64) -> Nanos {
-        let opening_ns = u128::from(missing) * u128::from(SECOND) / u128::from(self.open_rate.max(1));
+        let opening_ns =
+            u128::from(missing) * u128::from(SECOND) / u128::from(self.open_rate.max(1));
         u64::try_from(opening_ns).unwrap_or(Nanos::MAX).saturating_add(self.patience_ns)
     }
 

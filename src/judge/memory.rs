@@ -40,8 +40,7 @@ impl Line {
         let slope = common / spread;
         let intercept = mean_y - slope * mean_x;
         let residuals: f64 = points.iter().map(|(x, y)| (y - intercept - slope * x).powi(2)).sum();
-        let slope_stderr =
-            (points.len() > 2).then(|| (residuals / (n - 2.0) / spread).sqrt());
+        let slope_stderr = (points.len() > 2).then(|| (residuals / (n - 2.0) / spread).sqrt());
         Some(Self { slope, intercept, slope_stderr })
     }
 }
@@ -92,14 +91,12 @@ pub fn capacity(mem_available: u64, cost: &PerConnection) -> Option<Capacity> {
     Some(Capacity { mem_available, reserve, connections })
 }
 
-/// Where a server's memory is.
+/// Whose memory a server's is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// On this machine, at the other end of loopback.
-    Loopback,
-    /// On this machine, but reached otherwise.
+    /// This machine's, so that both ends of each connection are in it.
     Ours,
-    /// On another machine, which is watched.
+    /// Another machine's, which is watched.
     Theirs,
 }
 
@@ -121,8 +118,8 @@ pub fn sentence(targets: &[(String, Capacity)], whose: Whose) -> Option<String> 
         .collect();
     let machine = if whose == Whose::Theirs { "the server's machine" } else { "this machine" };
     let ends = match whose {
-        Whose::Loopback => "; both ends of each are in the kernel's part, so it holds rather more",
-        Whose::Ours | Whose::Theirs => "",
+        Whose::Ours => "; the kernel's part is of both ends, so the server alone has room for more",
+        Whose::Theirs => "",
     };
     Some(format!(
         "With the {} that {machine} had free, less a twentieth in reserve: {} (descriptors and \
@@ -204,7 +201,8 @@ mod tests {
 
     #[test]
     fn the_sentence_is_the_operators() {
-        let fit = |connections| Capacity { mem_available: 812 << 20, reserve: 40 << 20, connections };
+        let fit =
+            |connections| Capacity { mem_available: 812 << 20, reserve: 40 << 20, connections };
         let both = [("HTTP".to_owned(), fit(912_345)), ("HTTPS".to_owned(), fit(18_765))];
         let text = sentence(&both, Whose::Theirs).unwrap();
         assert_eq!(
@@ -213,8 +211,8 @@ mod tests {
              about 18,000 connections over HTTPS, about 910,000 over HTTP (descriptors and ports \
              not counted)"
         );
-        let text = sentence(&both[..1], Whose::Loopback).unwrap();
-        assert!(text.contains("this machine") && text.contains("both ends"), "{text}");
+        let text = sentence(&both[..1], Whose::Ours).unwrap();
+        assert!(text.contains("this machine had") && text.contains("both ends"), "{text}");
         assert_eq!(sentence(&[], Whose::Ours), None);
     }
 

@@ -143,11 +143,7 @@ impl Processes {
 
 /// The median of the samples in which figures count as settled; where none was taken then, the last
 /// one of the level.
-fn median(
-    samples: &[Sample],
-    span: Span,
-    figure: impl Fn(&Sample) -> Option<u64>,
-) -> Option<u64> {
+fn median(samples: &[Sample], span: Span, figure: impl Fn(&Sample) -> Option<u64>) -> Option<u64> {
     let within = |from: f64| {
         let during = samples.iter().filter(move |s| (from..=span.left_s).contains(&s.t_s));
         during.filter_map(&figure).collect::<Vec<u64>>()
@@ -211,7 +207,8 @@ mod tests {
         let workers = || vec![sample(9.0, vec![process(7, 100), process(8, 30)])];
         let rows = [row("name:nginx", workers()), row("port:80", workers())];
         assert_eq!(read(&rows, SPAN).rss, Some(130));
-        let rows = [row("name:nginx", workers()), row("pid:9", vec![sample(9.0, vec![process(9, 5)])])];
+        let rows =
+            [row("name:nginx", workers()), row("pid:9", vec![sample(9.0, vec![process(9, 5)])])];
         assert_eq!(read(&rows, SPAN).rss, Some(135));
         // The same number on another machine is another process.
         let rows = [row("name:nginx", workers()), row("cmd:ssh h", workers())];
@@ -237,10 +234,10 @@ mod tests {
     #[test]
     fn the_machine_is_the_servers() {
         let here = row("system", vec![sample(9.0, vec![])]);
-        let there = row("cmd:ssh h", vec![Sample {
-            mem_available: Some(7),
-            ..sample(9.0, vec![process(1, 10)])
-        }]);
+        let there = row(
+            "cmd:ssh h",
+            vec![Sample { mem_available: Some(7), ..sample(9.0, vec![process(1, 10)]) }],
+        );
         assert_eq!(read(&[here.clone(), there], SPAN).mem_available, Some(7));
         assert_eq!(read(&[here], SPAN).mem_available, Some(1_000_000));
     }

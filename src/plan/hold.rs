@@ -1,7 +1,8 @@
 //! Connections in levels, held and looked at.
 
+use std::fmt;
+
 use super::{Load, Plan, Ratio};
-use crate::clock::Nanos;
 use crate::judge::objective::Objective;
 
 /// What `ringload hold` is to do.
@@ -10,8 +11,6 @@ pub struct HoldPlan {
     /// One plan a target, one or two, each with a [`Load::Hold`] of the same levels. They are
     /// carried out one after the other.
     pub targets: Vec<Plan>,
-    /// How long a level is held once its connections are there, nanoseconds.
-    pub dwell_ns: Nanos,
     /// What ends it, any of them.
     pub abort_if: Vec<Objective>,
     /// Whether the number of threads was asked for; if not, there may be more of them than CPUs
@@ -31,6 +30,22 @@ pub enum Traffic {
     Busy,
     /// So many requests a second, in turn over all.
     Rate(Ratio),
+}
+
+/// As it is typed.
+impl fmt::Display for Traffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle => f.write_str("idle"),
+            Self::Busy => f.write_str("busy"),
+            Self::Rate(rate) => {
+                let text = rate.to_string();
+                // What is below one a second may come in minutes or hours.
+                let period = if text.contains('/') { "" } else { "/s" };
+                write!(f, "{text}{period}")
+            }
+        }
+    }
 }
 
 /// The levels of a plan's load, connections each, ascending; none of another kind of load.

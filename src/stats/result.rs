@@ -15,7 +15,8 @@ mod hold;
 mod watch;
 
 pub use hold::{
-    Aborted, Capacity, HoldResult, LevelResult, OwnMemory, PerConnection, ServerMemory, TargetResult,
+    Aborted, Capacity, HoldResult, LevelResult, OwnMemory, PerConnection, ServerMemory,
+    TargetResult,
 };
 pub use watch::{ProcessSample, Sample, WatchRow};
 

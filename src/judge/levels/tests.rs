@@ -55,7 +55,11 @@ impl World {
 }
 
 /// Goes all the way; `meddle` may change the world before each look, given the level.
-fn climb(course: Course, world: &mut World, mut meddle: impl FnMut(usize, &mut World)) -> Vec<Stay> {
+fn climb(
+    course: Course,
+    world: &mut World,
+    mut meddle: impl FnMut(usize, &mut World),
+) -> Vec<Stay> {
     let levels = course.levels.clone();
     let mut ascent = Ascent::begin(course, world.now);
     world.ask_for(levels[0]);

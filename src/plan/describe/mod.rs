@@ -59,7 +59,7 @@ pub struct Description {
 /// How much, for how long; durations in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Amount {
-    /// `closed` or `open`.
+    /// `closed`, `open` or `hold`.
     pub model: &'static str,
     /// Arrivals per second; of the open model.
     pub rate: Option<Quantity>,
@@ -69,6 +69,18 @@ pub struct Amount {
     pub arrivals: Option<&'static str>,
     /// `requests` or `clients`; of the open model.
     pub arrive: Option<&'static str>,
+    /// Connections at each level; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Vec<u32>>,
+    /// How long a level is held; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dwell_s: Option<f64>,
+    /// What goes over the connections, as it is typed; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// Whether each connection makes a request when it is open; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_request: Option<bool>,
     /// The end, by what is started.
     pub requests: Option<u64>,
     /// The end, by the clock.
@@ -194,6 +206,10 @@ impl Amount {
             connections: None,
             arrivals: None,
             arrive: None,
+            levels: None,
+            dwell_s: None,
+            traffic: None,
+            first_request: None,
             requests: plan.end.requests,
             duration_s: plan.end.duration_ns.map(seconds),
             requests_per_connection: match plan.lifetime {
@@ -238,6 +254,15 @@ impl Amount {
                 });
                 amount.preconnect = *preconnect;
                 amount.drop_after_s = drop_after_ns.map(seconds);
+                amount.open_rate = open_rate.map(Quantity::of_ratio);
+            }
+            Load::Hold { levels, dwell_ns, traffic, first_request, open_rate } => {
+                amount.model = "hold";
+                amount.connections = levels.last().map(|&most| Quantity::Whole(most.into()));
+                amount.levels = Some(levels.clone());
+                amount.dwell_s = Some(seconds(*dwell_ns));
+                amount.traffic = Some(traffic.to_string());
+                amount.first_request = Some(*first_request);
                 amount.open_rate = open_rate.map(Quantity::of_ratio);
             }
         }
