@@ -13,6 +13,7 @@ const DEFAULT_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8080);
 /// The plan of the server.
 pub(super) fn meaning(args: &ServeArgs, machine: &Machine) -> Result<ServePlan, Mistake> {
     let (threads, cpus) = workers::server(args.threads, &args.cpus, machine)?;
-    let http = args.http.unwrap_or_else(|| SocketAddr::from(DEFAULT_ADDRESS));
-    Ok(ServePlan { http, threads, cpus, stall: args.stall })
+    let default = args.https.is_none().then(|| SocketAddr::from(DEFAULT_ADDRESS));
+    let http = args.http.or(default);
+    Ok(ServePlan { http, https: args.https, identity: None, threads, cpus, stall: args.stall })
 }

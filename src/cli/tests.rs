@@ -190,7 +190,7 @@ fn help_and_version_are_no_mistake() {
 fn serve_and_doctor() {
     assert_eq!(read(&["doctor"]).unwrap(), Command::Doctor);
     let Command::Serve(plan) = read(&["serve"]).unwrap() else { panic!("it serves") };
-    assert_eq!(plan.http, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!((plan.http, plan.https), ("127.0.0.1:8080".parse().ok(), None));
     assert_eq!((plan.threads, plan.cpus.len(), plan.stall), (4, 4, None));
     let words = ["serve", "--http", "[::1]:0", "-t", "1", "--cpus", "2-3", "--stall", "1s@5s"];
     let Command::Serve(plan) = read(&words).unwrap() else { panic!("it serves") };

@@ -281,6 +281,9 @@ pub(super) struct ServeArgs {
     /// Where to listen [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen)]
     pub(super) http: Option<SocketAddr>,
+    /// Where to listen for HTTPS, beside it or instead
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen)]
+    pub(super) https: Option<SocketAddr>,
     /// Threads [default: one per CPU that the process may use]
     #[arg(short, long, value_name = "N", value_parser = values::threads)]
     pub(super) threads: Option<usize>,
