@@ -63,10 +63,12 @@ impl Store {
     /// A buffer for one send, to be filled: all of it. It is as large as is asked for or larger,
     /// up to what [`SEALED`] bytes and a few more become when they are encrypted.
     pub fn room(&mut self, ring: &mut impl Ring, len: usize) -> Piece {
-        let (pool, owner, len) = match len {
-            ..=SMALL => (&mut self.small, Owner::Small, SMALL),
-            ..=LARGE => (&mut self.large, Owner::Large, LARGE),
-            _ => (&mut self.sealed, Owner::Sealed, SEALED_ROOM),
+        let (pool, owner, len) = if len <= SMALL {
+            (&mut self.small, Owner::Small, SMALL)
+        } else if len <= LARGE {
+            (&mut self.large, Owner::Large, LARGE)
+        } else {
+            (&mut self.sealed, Owner::Sealed, SEALED_ROOM)
         };
         let bytes = pool.pop().unwrap_or_else(|| ring.add_bytes(vec![0; len]));
         Piece { bytes, from: 0, to: len as u32, owner }
