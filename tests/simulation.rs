@@ -83,7 +83,7 @@ fn a_stall_is_charged_to_the_requests_that_were_due_in_it() {
             preconnect,
             drop_after_ns,
         },
-        Demand::Closed { .. } => unreachable!(),
+        Demand::Closed { .. } | Demand::Hold { .. } => unreachable!(),
     };
     let plan = Assignment { demand, duration_ns: Some(995 * MILLISECOND), slots: 1, ..quiet() };
     let stats = run(plan, exact(10 * MILLISECOND), 1).outcome.stats;
@@ -228,6 +228,7 @@ fn quiet() -> Assignment {
         sources: Vec::new(),
         options: Vec::new(),
         reset_on_close: false,
+        tls: None,
         demand: closed(1),
         open_rate: None,
         requests: None,

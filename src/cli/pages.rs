@@ -10,7 +10,7 @@ use crate::plan::pages::{ParsedUrl, Scheme, parse_list, parse_url};
 use crate::plan::{Page, Pick, Target};
 
 /// What is typed in place of a URL for the embedded server.
-const EMBEDDED: &str = "embedded";
+pub(super) const EMBEDDED: &str = "embedded";
 
 /// What all URLs of a command have in common, and their pages' paths.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -125,7 +125,12 @@ fn wrong_arguments_are_told_with_the_remedy() {
         (&["h", "-c", "9G"], &["--connections", "4294967295"]),
         (&["h", "-t", "0"], &["--threads", "at least 1"]),
         (&["h", "-n", "0"], &["--requests", "at least 1"]),
-        (&["h", "-d", "10"], &["--duration", "unit is missing", "30s"]),
+        (&["h", "-d", "10"], &["--duration", "unit is missing", "write 10s", "-n 10"]),
+        (&["h", "--timeout", "1"], &["--timeout", "unit is missing", "1s are seconds"]),
+        (&["h", "-n", "1.5"], &["--requests", "not a whole number"]),
+        (&["h", "--probe", "/status"], &["--probe", "host is missing"]),
+        (&["h", "--watch", "nginx"], &["--watch", "name:nginx"]),
+        (&["h", "--link", "100"], &["--link", "267Mbit/s"]),
         (&["h", "-d", "0s"], &["--duration", "longer than 0"]),
         (&["http://"], &["host is missing"]),
         (&["https://h/"], &["plain HTTP only"]),
@@ -164,16 +169,21 @@ fn wrong_arguments_are_told_with_the_remedy() {
 
 #[test]
 fn commands_that_are_not_there_do_not_parse() {
-    for command in ["ceiling", "hold", "bench", "watch", "report", ""] {
+    for command in ["ceiling", "bench", "report", ""] {
         assert_eq!(read(&[command]).unwrap_err().exit_code(), 2, "{command}");
     }
-    assert_eq!(read(&["serve", "--https", "127.0.0.1:1"]).unwrap_err().exit_code(), 2);
     assert_eq!(read(&["doctor", "--json"]).unwrap_err().exit_code(), 2);
 }
 
 #[test]
 fn help_and_version_are_no_mistake() {
-    for words in [&["--help"][..], &["run", "--help"], &["serve", "-h"], &["doctor", "--help"]] {
+    for words in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["hold", "--help"],
+        &["serve", "-h"],
+        &["doctor", "--help"],
+    ] {
         let help = read(words).unwrap_err();
         assert_eq!(help.exit_code(), 0, "{words:?}");
         assert!(help.to_string().contains("Usage: ringload"), "{help}");
@@ -190,7 +200,7 @@ fn help_and_version_are_no_mistake() {
 fn serve_and_doctor() {
     assert_eq!(read(&["doctor"]).unwrap(), Command::Doctor);
     let Command::Serve(plan) = read(&["serve"]).unwrap() else { panic!("it serves") };
-    assert_eq!(plan.http, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!((plan.http, plan.https), ("127.0.0.1:8080".parse().ok(), None));
     assert_eq!((plan.threads, plan.cpus.len(), plan.stall), (4, 4, None));
     let words = ["serve", "--http", "[::1]:0", "-t", "1", "--cpus", "2-3", "--stall", "1s@5s"];
     let Command::Serve(plan) = read(&words).unwrap() else { panic!("it serves") };
@@ -198,6 +208,27 @@ fn serve_and_doctor() {
     assert_eq!(plan.stall.unwrap().at_ns, 5 * SECOND);
     let error = read(&["serve", "--cpus", "7"]).unwrap_err();
     assert!(error.to_string().contains("CPU 7") && error.exit_code() == 2, "{error}");
+}
+
+#[test]
+fn serving_https() {
+    let Command::Serve(plan) = read(&["serve", "--https", "127.0.0.1:0"]).unwrap() else {
+        panic!("it serves")
+    };
+    assert_eq!((plan.http, plan.https), (None, "127.0.0.1:0".parse().ok()));
+    assert_eq!(plan.identity, None);
+    let both = ["serve", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0"];
+    let Command::Serve(plan) = read(&both).unwrap() else { panic!("it serves") };
+    assert!(plan.http.is_some() && plan.https.is_some());
+    for (words, part) in [
+        (&["--http", "127.0.0.1:1", "--https", "127.0.0.1:1"][..], "a port of its own"),
+        (&["--cert", "x.pem"], "add --https"),
+        (&["--https", "127.0.0.1:0", "--key", "x.pem"], "with --cert"),
+        (&["--https", "127.0.0.1:0", "--cert", "/no/such.pem"], "/no/such.pem"),
+    ] {
+        let error = read(&[&["serve"], words].concat()).unwrap_err();
+        assert!(error.to_string().contains(part) && error.exit_code() == 2, "{error}");
+    }
 }
 
 /// Long flags of `run` with a value for each, and the same in a plan file.
@@ -235,6 +266,9 @@ fn every_flag() -> Vec<(String, String, String)> {
                 "cpus" => "0,2-3",
                 "spin" => "never",
                 "label" => "a label",
+                "watch" => "port:8080",
+                "probe" => "http://h:81/status",
+                "link" => "267Mbit/s",
                 "json" | "csv" | "hgrm" => "out.file",
                 "progress" => "line",
                 "color" => "always",

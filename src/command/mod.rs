@@ -1,8 +1,13 @@
 //! The subcommands: plan, run, judge, show.
 
+mod beside;
 pub mod doctor;
 mod exit;
+pub mod hold;
+mod outputs;
 pub mod run;
 pub mod serve;
+mod signals;
+pub mod watch;
 
 pub use exit::{Exit, Failure};

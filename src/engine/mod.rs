@@ -7,8 +7,12 @@ mod deadlines;
 mod fault;
 
 mod gate;
+pub mod hold;
 mod lists;
+mod pool;
 pub mod prepare;
+pub mod secure;
+pub mod sources;
 pub mod worker;
 
 use std::io;
@@ -75,6 +79,8 @@ pub struct Run {
     pub record_ns: Nanos,
     /// CPU time of the whole process from then to the end, nanoseconds.
     pub process_cpu_ns: Nanos,
+    /// What was recorded of each level of a hold.
+    pub levels: Vec<hold::LevelStats>,
 }
 
 /// Why a run could not be made or went wrong.
@@ -145,7 +151,13 @@ pub fn run(
         }
         match failure {
             Some(error) => Err(error),
-            None => Ok(Run { workers, start_ns, record_ns: start_ns + warmup_ns, process_cpu_ns }),
+            None => Ok(Run {
+                workers,
+                start_ns,
+                record_ns: start_ns + warmup_ns,
+                process_cpu_ns,
+                levels: Vec::new(),
+            }),
         }
     })
 }

@@ -1,6 +1,12 @@
 //! Judges a result: who was the limit, and what was wrong with the measurement.
 
+pub mod hold;
+pub mod levels;
+pub mod memory;
+pub mod objective;
+pub mod recent;
 pub mod remedy;
+pub mod settled;
 pub mod verdict;
 mod warnings;
 pub mod words;

@@ -1,11 +1,13 @@
 //! What is to be done: the validated plan of one load, without I/O.
 
 pub mod describe;
+pub mod hold;
 pub mod pages;
 pub mod profile;
 pub mod random;
 pub mod serve;
 pub mod sitemap;
+pub mod watching;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -13,8 +15,10 @@ use std::path::PathBuf;
 use crate::clock::Nanos;
 
 pub use crate::net::IpFamily;
+pub use hold::{HoldPlan, Traffic};
 pub use pages::{Page, ParsedUrl, Pick};
 pub use profile::{Profile, Ratio, Segment};
+pub use watching::Watching;
 
 /// One load, resolved from what was typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +61,8 @@ pub struct Plan {
     pub spin: Spin,
     /// Of every random choice.
     pub seed: u64,
+    /// What is looked at beside the load.
+    pub watching: Watching,
 }
 
 /// Where requests go.
@@ -112,7 +118,7 @@ pub struct Header {
     pub secret: bool,
 }
 
-/// Closed or open model.
+/// Closed or open model, or connections that are held.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// A number of places, each asking again when it has its answer.
@@ -136,6 +142,19 @@ pub enum Load {
         preconnect: u32,
         /// An arrival that found no place for so long is dropped, nanoseconds.
         drop_after_ns: Option<Nanos>,
+        /// How fast connections are opened, per second.
+        open_rate: Option<Ratio>,
+    },
+    /// Connections in levels, until it is told to end.
+    Hold {
+        /// Connections at each level, ascending, at least one level.
+        levels: Vec<u32>,
+        /// How long each is held once its connections are there, nanoseconds.
+        dwell_ns: Nanos,
+        /// What goes over them.
+        traffic: Traffic,
+        /// Whether each connection makes a request when it is open.
+        first_request: bool,
         /// How fast connections are opened, per second.
         open_rate: Option<Ratio>,
     },

@@ -1,6 +1,8 @@
 //! The result as a page for a terminal, to be read from the top: what was asked, what came of it,
 //! how long it took, what went wrong, who was the limit.
 
+mod hold;
+
 use serde_json::Value;
 
 use super::page::{Page, Style};
@@ -24,6 +26,10 @@ const URL_WIDTH: usize = 42;
 pub fn render(result: &RunResult, color: bool) -> String {
     let mut page = Page::new(color);
     asked(&mut page, result);
+    if let Some(held) = &result.hold {
+        hold::render(&mut page, result, held);
+        return page.finish();
+    }
     requests(&mut page, result);
     latency(&mut page, result);
     statuses(&mut page, result);
@@ -50,6 +56,7 @@ fn asked(page: &mut Page, result: &RunResult) {
     let duration = shown(&plan["duration"]).map(|d| format!(", for {d}"));
     let (rate, connections) = (shown(&plan["rate"]), shown(&plan["connections"]));
     let load = match (result.rate.offered, connections) {
+        _ if plan["levels"].is_array() => held(plan),
         (Some(_), connections) => {
             let at_most = connections.map(|c| format!(", at most {c} connections"));
             format!(
@@ -80,6 +87,19 @@ fn asked(page: &mut Page, result: &RunResult) {
     };
     let seed = shown(&plan["seed"]).map_or(String::new(), |seed| format!(", seed {seed}"));
     page.entry("", &format!("{}{on_cpus}{seed}", counted(threads as u64, "thread")), Style::Plain);
+}
+
+/// The levels of a hold.
+fn held(plan: &Value) -> String {
+    let levels: Vec<String> =
+        plan["levels"].as_array().into_iter().flatten().filter_map(shown).collect();
+    let first = if plan["first_request"] == true { "one request each, then " } else { "" };
+    format!(
+        "{} connections, each level held for {} s: {first}{}",
+        levels.join(" "),
+        plan["dwell_s"].as_f64().unwrap_or(0.0),
+        shown(&plan["traffic"]).unwrap_or_default(),
+    )
 }
 
 fn requests(page: &mut Page, result: &RunResult) {

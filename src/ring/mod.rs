@@ -259,6 +259,8 @@ pub trait Ring {
     fn next(&mut self) -> Option<Completion>;
     /// The first `len` bytes of a buffer that a completion named and that was not recycled.
     fn received(&self, buffer: BufferId, len: usize) -> &[u8];
+    /// The same, to be changed in place.
+    fn received_mut(&mut self, buffer: BufferId, len: usize) -> &mut [u8];
     /// Gives a buffer back; the kernel sees it after the next `publish`.
     ///
     /// # Panics

@@ -136,6 +136,22 @@ impl Phase {
 }
 
 impl FaultKind {
+    /// The kind of failure behind a positive errno of a socket operation.
+    #[must_use]
+    pub const fn of_errno(errno: i32) -> Self {
+        match errno {
+            libc::ECONNREFUSED => Self::Refused,
+            libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => Self::Reset,
+            libc::ETIMEDOUT => Self::Timeout,
+            libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => {
+                Self::Unreachable
+            }
+            libc::EADDRNOTAVAIL => Self::NoPorts,
+            libc::EMFILE | libc::ENFILE => Self::NoDescriptors,
+            _ => Self::Other,
+        }
+    }
+
     /// Its name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -74,7 +74,10 @@ pub fn open_run() -> (RunResult, Circumstances) {
             batching: Batching { want: 1, min_wait_us: 0.0 },
         },
         verdict: Verdict::default(),
+        probe: None,
         series: (1..=10).map(|second| row(f64::from(second), 1_000, 1_000.0)).collect(),
+        watch: Vec::new(),
+        hold: None,
     };
     let circumstances = Circumstances {
         open_model: true,
@@ -85,6 +88,7 @@ pub fn open_run() -> (RunResult, Circumstances) {
         answered: 9_999,
         service_free_us: Some(1_000.0),
         service_full_us: None,
+        link_bits: None,
     };
     (result, circumstances)
 }

@@ -12,7 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, InconsistentKeys, SignatureScheme,
-    SupportedProtocolVersion,
+    SupportedCipherSuite, SupportedProtocolVersion,
 };
 
 use super::HTTP_1_1;
@@ -75,6 +75,7 @@ impl Client {
             .to_owned();
         let provider = Arc::new(CryptoProvider {
             kx_groups: settings.groups.iter().copied().map(supported).collect(),
+            cipher_suites: suites(),
             ..aws_lc_rs::default_provider()
         });
         let verifier = verify::verifier(settings.insecure, roots, &provider);
@@ -120,6 +121,19 @@ impl Client {
     pub fn certificate_was_missed(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
+}
+
+/// AES-128 first, as browsers have it, and not AES-256, as rustls has it: the hash that goes with it,
+/// SHA-256, has instructions of its own on today's CPUs, and a handshake hashes much
+/// (docs/BENCHMARKING.md, TLS). A server that has a preference of its own decides.
+fn suites() -> Vec<SupportedCipherSuite> {
+    let mut suites = aws_lc_rs::default_provider().cipher_suites;
+    let is_aes_256 = |suite: &SupportedCipherSuite| {
+        suite.suite().as_str().is_some_and(|name| name.contains("AES_256"))
+    };
+    // By version, so that none comes to stand before a newer one's.
+    suites.sort_by_key(|suite| (suite.version().version == TLS12.version, is_aes_256(suite)));
+    suites
 }
 
 fn versions(versions: Versions) -> Vec<&'static SupportedProtocolVersion> {

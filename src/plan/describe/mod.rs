@@ -12,6 +12,7 @@ use super::{
 };
 use crate::clock::{Nanos, SECOND};
 use crate::http1::request::encode;
+use crate::units::format_bits;
 
 /// What stands in place of a value that nobody may see.
 const HIDDEN: &str = "***";
@@ -37,6 +38,9 @@ pub struct Description {
     /// Where and how to connect.
     #[serde(flatten)]
     pub network: Network,
+    /// What is looked at beside the load.
+    #[serde(flatten)]
+    pub watching: Watched,
     /// Of every random choice.
     pub seed: u64,
     /// Worker threads.
@@ -55,7 +59,7 @@ pub struct Description {
 /// How much, for how long; durations in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Amount {
-    /// `closed` or `open`.
+    /// `closed`, `open` or `hold`.
     pub model: &'static str,
     /// Arrivals per second; of the open model.
     pub rate: Option<Quantity>,
@@ -65,6 +69,18 @@ pub struct Amount {
     pub arrivals: Option<&'static str>,
     /// `requests` or `clients`; of the open model.
     pub arrive: Option<&'static str>,
+    /// Connections at each level; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Vec<u32>>,
+    /// How long a level is held; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dwell_s: Option<f64>,
+    /// What goes over the connections, as it is typed; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// Whether each connection makes a request when it is open; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_request: Option<bool>,
     /// The end, by what is started.
     pub requests: Option<u64>,
     /// The end, by the clock.
@@ -106,6 +122,17 @@ pub struct Network {
     pub close: &'static str,
     /// Null: this version speaks plain HTTP.
     pub tls: Option<&'static str>,
+}
+
+/// What is looked at beside the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Watched {
+    /// The sources as they are typed.
+    pub watch: Vec<String>,
+    /// The URL of the probe, without credentials.
+    pub probe: Option<String>,
+    /// What the line carries, as it is typed; null where nobody said.
+    pub link: Option<String>,
 }
 
 /// A page.
@@ -150,6 +177,11 @@ pub fn describe(plan: &Plan, addresses: &[SocketAddr]) -> Description {
         headers: plan.headers.iter().map(header_line).collect(),
         body_bytes: plan.body.as_ref().map_or(0, Vec::len),
         network: Network::of(plan, addresses),
+        watching: Watched {
+            watch: plan.watching.sources.iter().map(ToString::to_string).collect(),
+            probe: plan.watching.probe.as_ref().map(ToString::to_string),
+            link: plan.watching.link_bits.map(format_bits),
+        },
         seed: plan.seed,
         threads: plan.threads,
         cpus: plan.cpus.clone(),
@@ -174,6 +206,10 @@ impl Amount {
             connections: None,
             arrivals: None,
             arrive: None,
+            levels: None,
+            dwell_s: None,
+            traffic: None,
+            first_request: None,
             requests: plan.end.requests,
             duration_s: plan.end.duration_ns.map(seconds),
             requests_per_connection: match plan.lifetime {
@@ -218,6 +254,15 @@ impl Amount {
                 });
                 amount.preconnect = *preconnect;
                 amount.drop_after_s = drop_after_ns.map(seconds);
+                amount.open_rate = open_rate.map(Quantity::of_ratio);
+            }
+            Load::Hold { levels, dwell_ns, traffic, first_request, open_rate } => {
+                amount.model = "hold";
+                amount.connections = levels.last().map(|&most| Quantity::Whole(most.into()));
+                amount.levels = Some(levels.clone());
+                amount.dwell_s = Some(seconds(*dwell_ns));
+                amount.traffic = Some(traffic.to_string());
+                amount.first_request = Some(*first_request);
                 amount.open_rate = open_rate.map(Quantity::of_ratio);
             }
         }
@@ -298,7 +343,7 @@ fn seconds(ns: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Dial, End, Page};
+    use crate::plan::{Dial, End, Page, Watching};
 
     fn plan(load: Load) -> Plan {
         let page = |target: &str, weight| Page {
@@ -331,6 +376,7 @@ mod tests {
             cpus: vec![0, 1],
             spin: Spin::Auto,
             seed: 7,
+            watching: Watching::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Amount, Description, Network, Quantity};
+use super::{Amount, Description, Network, Quantity, Watched};
 use crate::units::{format_bytes, format_count};
 
 impl fmt::Display for Quantity {
@@ -41,6 +41,16 @@ impl fmt::Display for Description {
             line("embedded server", &format!("on CPU {}", numbers(&self.server_cpus)))?;
         }
         line("polling", self.spin)?;
+        let Watched { watch, probe, link } = &self.watching;
+        if !watch.is_empty() {
+            line("watched", &watch.join(", "))?;
+        }
+        if let Some(url) = probe {
+            line("probe", &format!("GET {url} on a fresh connection each second"))?;
+        }
+        if let Some(link) = link {
+            line("line", link)?;
+        }
         line("seed", &self.seed.to_string())?;
         if self.body_bytes > 0 {
             line("body", &format_bytes(self.body_bytes as u64))?;
@@ -56,6 +66,9 @@ impl fmt::Display for Description {
 impl Amount {
     /// The model and how much.
     fn load(&self) -> String {
+        if let (Some(levels), Some(dwell_s)) = (&self.levels, self.dwell_s) {
+            return self.held(levels, dwell_s);
+        }
         let mut text = match (&self.rate, &self.connections) {
             (Some(rate), _) => {
                 let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
@@ -77,8 +90,22 @@ impl Amount {
         text
     }
 
+    /// The levels of connections, and what goes over them.
+    fn held(&self, levels: &[u32], dwell_s: f64) -> String {
+        let levels: Vec<String> = levels.iter().map(|&level| format_count(level.into())).collect();
+        let traffic = self.traffic.as_deref().unwrap_or("idle");
+        let first = if self.first_request == Some(true) { "one request each, then " } else { "" };
+        format!(
+            "{} connections, each level held for {dwell_s} s: {first}{traffic}",
+            levels.join(" ")
+        )
+    }
+
     /// What ends it.
     fn ends(&self) -> String {
+        if self.levels.is_some() {
+            return "after the last level".to_owned();
+        }
         let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
         let count = self.requests.map(|n| format!("after {} {what}", format_count(n)));
         let time = self.duration_s.map(|s| format!("after {s} s"));

@@ -492,6 +492,10 @@ impl Ring for SimRing {
         self.buffers.bytes(buffer, len)
     }
 
+    fn received_mut(&mut self, buffer: BufferId, len: usize) -> &mut [u8] {
+        self.buffers.bytes_mut(buffer, len)
+    }
+
     fn recycle(&mut self, buffer: BufferId) {
         self.buffers.recycle(buffer);
     }
