@@ -34,6 +34,7 @@ fn carry_out(command: &Command) -> Result<Exit, Failure> {
                 plan.http
             ))),
         },
+        Command::Watch(watch) => command::watch::run(watch),
         Command::Doctor => command::doctor::run(&mut io::stdout().lock())
             .map(|code| if code == 0 { Exit::Done } else { Exit::MachineCannot })
             .map_err(|error| Failure::output("standard output", &error)),

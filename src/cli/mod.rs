@@ -16,16 +16,19 @@ mod serve;
 mod sitemap;
 mod typed;
 mod values;
+mod watch;
 mod watching;
 mod workers;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, ValueEnum};
 
+use crate::observe::watch::Source;
 use crate::plan::Plan;
 use crate::plan::serve::ServePlan;
 use mistake::Mistake;
@@ -39,8 +42,19 @@ pub enum Command {
     Run(Box<RunCommand>),
     /// `ringload serve`
     Serve(ServePlan),
+    /// `ringload watch`
+    Watch(WatchCommand),
     /// `ringload doctor`
     Doctor,
+}
+
+/// `ringload watch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchCommand {
+    /// What of this machine is sampled, beside the machine itself: no files and no commands.
+    pub sources: Vec<Source>,
+    /// How often.
+    pub interval: Duration,
 }
 
 /// `ringload run`.
@@ -194,6 +208,7 @@ fn meaning(
             let plan = serve::meaning(&args, machine).map_err(|m| usage("serve", &m))?;
             Ok(Command::Serve(plan))
         }
+        TypedCommand::Watch(args) => Ok(Command::Watch(watch::meaning(args))),
         TypedCommand::Doctor => Ok(Command::Doctor),
     }
 }

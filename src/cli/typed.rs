@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::values;
-use super::watching::WatchArgs;
+use super::watching::WatchingArgs;
 use crate::clock::Nanos;
+use crate::observe::watch::Source;
 use crate::plan::serve::Stall;
 use crate::plan::{Lifetime, Profile, Ratio};
 
@@ -38,6 +39,8 @@ pub(super) enum TypedCommand {
     Run(Box<RunArgs>),
     /// The embedded server, on its own
     Serve(ServeArgs),
+    /// Samples this machine once a second, as JSON lines on stdout
+    Watch(WatchArgs),
     /// Checks this machine and says what to change
     Doctor,
 }
@@ -72,7 +75,7 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) workers: WorkerArgs,
     #[command(flatten)]
-    pub(super) watching: WatchArgs,
+    pub(super) watching: WatchingArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Read flags from a TOML file with the same names; flags typed here win over it
@@ -300,6 +303,35 @@ pub(super) struct ServeArgs {
     /// Freeze all of it once: how long @ when after the start
     #[arg(long, value_name = "T@T", value_parser = values::stall)]
     pub(super) stall: Option<Stall>,
+}
+
+/// `ringload watch`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A line is one sample: unix_s (seconds since 1970, by this machine's clock), and then the keys of
+`watch` in a result. Without a selection the machine alone is sampled. docs/watch.md has it all.
+
+Examples:
+  ringload watch --name nginx
+  ringload watch --port 443 --interval 500ms > server.log
+  ringload run http://host/ --watch cmd:'ssh host ringload watch --name nginx'"
+)]
+pub(super) struct WatchArgs {
+    /// All processes of this name (repeatable, as all selections are)
+    #[arg(long, value_name = "N", value_parser = values::watched_name)]
+    pub(super) name: Vec<Source>,
+    /// A process and its descendants
+    #[arg(long, value_name = "N", value_parser = values::watched_pid)]
+    pub(super) pid: Vec<Source>,
+    /// Whoever listens on this port, and their descendants
+    #[arg(long, value_name = "N", value_parser = values::watched_port)]
+    pub(super) port: Vec<Source>,
+    /// A control group, as one row
+    #[arg(long, value_name = "PATH", value_parser = values::watched_group)]
+    pub(super) cgroup: Vec<Source>,
+    /// How often, at least 10ms
+    #[arg(long, value_name = "T", default_value = "1s", value_parser = values::watch_interval)]
+    pub(super) interval: Nanos,
 }
 
 /// `--arrivals`.

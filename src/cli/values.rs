@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use ipnet::IpNet;
 
 use super::Sink;
-use crate::clock::Nanos;
+use crate::clock::{MILLISECOND, Nanos};
+use crate::observe::watch::{Source, SourceError};
 use crate::plan::serve::Stall;
 use crate::plan::{Lifetime, Ratio};
 use crate::units;
@@ -21,6 +22,9 @@ const MAX_CPU: usize = 8191;
 
 /// The most source addresses that are taken: a whole IPv4 /16.
 pub(super) const MAX_SOURCES: u128 = 65_536;
+
+/// The kernel's tick, as programs see it (`USER_HZ` is 100).
+const MIN_WATCH_INTERVAL: Nanos = 10 * MILLISECOND;
 
 /// CPUs from one number to another, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,6 +304,41 @@ pub(super) fn stall(text: &str) -> Result<Stall, String> {
     let (length, at) =
         text.split_once('@').ok_or("write how long @ when after the start, as in 1s@5s")?;
     Ok(Stall { duration_ns: positive_duration(length)?, at_ns: duration(at)? })
+}
+
+/// `--name` of `watch`.
+pub(super) fn watched_name(text: &str) -> Result<Source, String> {
+    watched("name", text)
+}
+
+/// `--pid` of `watch`.
+pub(super) fn watched_pid(text: &str) -> Result<Source, String> {
+    watched("pid", text)
+}
+
+/// `--port` of `watch`.
+pub(super) fn watched_port(text: &str) -> Result<Source, String> {
+    watched("port", text)
+}
+
+/// `--cgroup` of `watch`.
+pub(super) fn watched_group(text: &str) -> Result<Source, String> {
+    watched("cgroup", text)
+}
+
+/// A selection of `watch`, as `--watch` reads it behind its kind.
+fn watched(kind: &str, text: &str) -> Result<Source, String> {
+    format!("{kind}:{text}").parse().map_err(|error: SourceError| error.to_string())
+}
+
+/// How often samples are taken.
+pub(super) fn watch_interval(text: &str) -> Result<Nanos, String> {
+    match duration(text)? {
+        interval if interval < MIN_WATCH_INTERVAL => {
+            Err("at least 10ms: the kernel counts CPU time in steps of that".into())
+        }
+        interval => Ok(interval),
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::plan::pages::{ParsedUrl, parse_url};
 /// What is looked at beside the load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Watching")]
-pub(super) struct WatchArgs {
+pub(super) struct WatchingArgs {
     /// Sample a server beside the load (repeatable): name:nginx, pid:N, port:8080 (whoever listens
     /// there), cgroup:PATH, system, file:vmstat.log, cmd:'ssh host ringload watch --name nginx'
     /// [default: of a local target, who listens on its port]
@@ -27,8 +27,8 @@ pub(super) struct WatchArgs {
 }
 
 /// What the flags mean together.
-pub(super) fn watching(args: WatchArgs) -> Result<Watching, Mistake> {
-    let WatchArgs { watch: sources, probe, link: link_bits } = args;
+pub(super) fn watching(args: WatchingArgs) -> Result<Watching, Mistake> {
+    let WatchingArgs { watch: sources, probe, link: link_bits } = args;
     let mut earlier = sources.iter().enumerate();
     if let Some((_, twice)) = earlier.find(|(index, source)| sources[..*index].contains(source)) {
         wrong!("--watch {twice} is given twice; give each source once");
@@ -59,7 +59,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Flags {
         #[command(flatten)]
-        watching: WatchArgs,
+        watching: WatchingArgs,
     }
 
     fn read(words: &[&str]) -> Result<Watching, String> {

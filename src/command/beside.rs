@@ -49,7 +49,7 @@ impl Beside {
             outcomes.retain(|outcome| !warmup || outcome.sent_at >= zero);
             probe::summary(&outcomes, zero)
         });
-        let watch = self.watch.map_or_else(Vec::new, |watch| watch.stop(Zero { at: zero }));
+        let watch = self.watch.map_or_else(Vec::new, |watch| watch.stop(Zero::at(zero)));
         (watch, probe)
     }
 }

@@ -5,5 +5,6 @@ pub mod doctor;
 mod exit;
 pub mod run;
 pub mod serve;
+pub mod watch;
 
 pub use exit::{Exit, Failure};
