@@ -15,8 +15,8 @@ pub(super) fn of_kind(phase: Phase, kind: FaultKind, now: Nanos) -> Fault {
     Fault { phase, kind, errno: 0, detail: "", bytes: Vec::new(), at_ns: now }
 }
 
-/// A session that cannot be made or went wrong. `missed`: the server asked for a client's
-/// certificate in vain.
+/// A session that cannot be made or went wrong. `missed`: the server asked for a certificate of the
+/// client's, and there was none.
 pub(super) fn of_tls(phase: Phase, error: &rustls::Error, missed: bool, now: Nanos) -> Fault {
     failure::of(error, missed).fault(phase, now)
 }
