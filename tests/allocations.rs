@@ -42,7 +42,9 @@ static COUNTING: Counting = Counting;
 #[test]
 fn a_request_in_steady_state_allocates_nothing() {
     let plan = ServePlan {
-        http: "127.0.0.1:0".parse().unwrap(),
+        http: "127.0.0.1:0".parse().ok(),
+        https: None,
+        identity: None,
         threads: 1,
         cpus: Vec::new(),
         stall: None,

@@ -10,6 +10,7 @@ mod input;
 mod load;
 mod mistake;
 mod pages;
+mod pem;
 mod plan_file;
 mod request;
 mod run;

@@ -172,7 +172,6 @@ fn commands_that_are_not_there_do_not_parse() {
     for command in ["ceiling", "bench", "report", ""] {
         assert_eq!(read(&[command]).unwrap_err().exit_code(), 2, "{command}");
     }
-    assert_eq!(read(&["serve", "--https", "127.0.0.1:1"]).unwrap_err().exit_code(), 2);
     assert_eq!(read(&["doctor", "--json"]).unwrap_err().exit_code(), 2);
 }
 
@@ -201,7 +200,7 @@ fn help_and_version_are_no_mistake() {
 fn serve_and_doctor() {
     assert_eq!(read(&["doctor"]).unwrap(), Command::Doctor);
     let Command::Serve(plan) = read(&["serve"]).unwrap() else { panic!("it serves") };
-    assert_eq!(plan.http, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!((plan.http, plan.https), ("127.0.0.1:8080".parse().ok(), None));
     assert_eq!((plan.threads, plan.cpus.len(), plan.stall), (4, 4, None));
     let words = ["serve", "--http", "[::1]:0", "-t", "1", "--cpus", "2-3", "--stall", "1s@5s"];
     let Command::Serve(plan) = read(&words).unwrap() else { panic!("it serves") };
@@ -209,6 +208,27 @@ fn serve_and_doctor() {
     assert_eq!(plan.stall.unwrap().at_ns, 5 * SECOND);
     let error = read(&["serve", "--cpus", "7"]).unwrap_err();
     assert!(error.to_string().contains("CPU 7") && error.exit_code() == 2, "{error}");
+}
+
+#[test]
+fn serving_https() {
+    let Command::Serve(plan) = read(&["serve", "--https", "127.0.0.1:0"]).unwrap() else {
+        panic!("it serves")
+    };
+    assert_eq!((plan.http, plan.https), (None, "127.0.0.1:0".parse().ok()));
+    assert_eq!(plan.identity, None);
+    let both = ["serve", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0"];
+    let Command::Serve(plan) = read(&both).unwrap() else { panic!("it serves") };
+    assert!(plan.http.is_some() && plan.https.is_some());
+    for (words, part) in [
+        (&["--http", "127.0.0.1:1", "--https", "127.0.0.1:1"][..], "a port of its own"),
+        (&["--cert", "x.pem"], "add --https"),
+        (&["--https", "127.0.0.1:0", "--key", "x.pem"], "with --cert"),
+        (&["--https", "127.0.0.1:0", "--cert", "/no/such.pem"], "/no/such.pem"),
+    ] {
+        let error = read(&[&["serve"], words].concat()).unwrap_err();
+        assert!(error.to_string().contains(part) && error.exit_code() == 2, "{error}");
+    }
 }
 
 /// Long flags of `run` with a value for each, and the same in a plan file.

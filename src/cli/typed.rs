@@ -356,11 +356,25 @@ pub(super) struct OutputArgs {
 Examples:
   ringload serve
   ringload serve --http 127.0.0.1:9000 -t 1 --cpus 1
-  ringload serve --http 127.0.0.1:9000 --stall 1s@5s")]
+  ringload serve --http 127.0.0.1:9000 --stall 1s@5s
+  ringload serve --http 127.0.0.1:8080 --https 127.0.0.1:8443
+  ringload serve --https 0.0.0.0:8443 --cert fullchain.pem --key privkey.pem
+
+Over TLS /truncate ends without close_notify. Plain HTTP on the HTTPS port is answered with 400.")]
 pub(super) struct ServeArgs {
-    /// Where to listen [default: 127.0.0.1:8080]
+    /// Where to listen for HTTP [default: 127.0.0.1:8080 without --https]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen)]
     pub(super) http: Option<SocketAddr>,
+    /// Where to listen for HTTPS, beside it or instead
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen)]
+    pub(super) https: Option<SocketAddr>,
+    /// Certificate to show over HTTPS, and those it is signed with (PEM) [default: one for
+    /// localhost, made and signed by the server itself; clients take it with -k]
+    #[arg(long, value_name = "FILE")]
+    pub(super) cert: Option<PathBuf>,
+    /// Its key (PEM) [default: the key in --cert's file]
+    #[arg(long, value_name = "FILE")]
+    pub(super) key: Option<PathBuf>,
     /// Threads [default: one per CPU that the process may use]
     #[arg(short, long, value_name = "N", value_parser = values::threads)]
     pub(super) threads: Option<usize>,

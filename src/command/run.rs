@@ -105,7 +105,9 @@ pub(super) fn probe() -> io::Result<Features> {
 fn embedded(plan: &Plan) -> Result<Option<Server>, Failure> {
     let Target::Embedded { cpus } = &plan.target else { return Ok(None) };
     let plan = ServePlan {
-        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        http: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        https: None,
+        identity: None,
         threads: cpus.len().max(1),
         cpus: cpus.clone(),
         stall: None,

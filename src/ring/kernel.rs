@@ -148,6 +148,19 @@ impl KernelRing {
         Ok(())
     }
 
+    /// Two of the ring's bytes at once: those that are read, and those that are written. Of the
+    /// second the same holds as in [`Ring::bytes_mut`].
+    ///
+    /// # Panics
+    /// Where both are the same.
+    pub fn bytes_between(&mut self, from: BytesId, to: BytesId) -> (&[u8], &mut [u8]) {
+        let [from, to] = self
+            .bytes
+            .get_disjoint_mut([from.0 as usize, to.0 as usize])
+            .expect("two different bytes of this ring");
+        (from, to)
+    }
+
     /// Makes a small ring and asks it what this machine can do.
     ///
     /// # Errors

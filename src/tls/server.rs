@@ -7,7 +7,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, SanType};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::UnbufferedServerConnection;
+use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection};
 
 use super::HTTP_1_1;
 use super::session::Session;
@@ -87,8 +87,12 @@ impl Server {
                 .with_single_cert(chain, key)
                 .map_err(ServerError::Config)?;
         config.alpn_protocols = vec![HTTP_1_1.to_vec()];
-        // Stateless tickets: what is resumed costs no memory and no lock here.
+        // Stateless tickets alone: what is resumed costs no memory here, and may be resumed on any
+        // thread. One is enough for a client that resumes one session after the other, and is sent
+        // with every full handshake.
         config.ticketer = aws_lc_rs::Ticketer::new().map_err(ServerError::Config)?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 1;
         Ok(Self { config: Arc::new(config), certificate })
     }
 

@@ -9,6 +9,8 @@ use rustls::{
 
 /// The most plaintext in a record (RFC 8446, 5.1).
 const RECORD_LEN: usize = 16 * 1024;
+/// Bytes of a record's header, the last two of which are the length of what follows.
+const RECORD_HEADER_LEN: usize = 5;
 /// The most that a record adds to its plaintext: its header of 5 bytes, and what encryption adds
 /// (TLS 1.2 with AES-GCM: an explicit nonce of 8 and a tag of 16, RFC 5288, 3; TLS 1.3: a content
 /// type and a tag, 17 in all, RFC 8446, 5.2).
@@ -73,11 +75,14 @@ impl Records for UnbufferedServerConnection {
 /// One connection's session. It holds keys and the handshake's state, and no traffic.
 pub struct Session<C> {
     connection: C,
+    /// Bytes at the start of what [`Session::advance`] left over: whole records with the beginning
+    /// of a handshake message. The connection knows where they are, and wants them there each time.
+    held: usize,
 }
 
 impl<C: Records> Session<C> {
     pub(super) fn over(connection: C) -> Self {
-        Self { connection }
+        Self { connection, held: 0 }
     }
 
     /// Takes a piece of what the peer sent (or nothing, to begin), appends what is to be sent to
@@ -92,6 +97,7 @@ impl<C: Records> Session<C> {
         mut plain: impl FnMut(&[u8]),
     ) -> Result<Progress, Error> {
         let mut progress = Progress { used: 0, established: false, peer_closed: false };
+        let whole = self.held + whole_records(input.get(self.held..).unwrap_or_default());
         loop {
             let status = self.connection.process(&mut input[progress.used..]);
             let mut used = status.discard;
@@ -132,6 +138,7 @@ impl<C: Records> Session<C> {
             };
             progress.used += used;
             if ended {
+                self.held = whole.saturating_sub(progress.used);
                 return Ok(progress);
             }
         }
@@ -139,13 +146,12 @@ impl<C: Records> Session<C> {
 
     /// Appends the alert that a failure left to be sent.
     fn take_alert(&mut self, output: &mut Vec<u8>) {
-        while let Ok(ConnectionState::EncodeTlsData(mut data)) =
-            self.connection.process(&mut []).state
-        {
-            if append(output, |room| data.encode(room)).is_err() {
-                return;
-            }
-        }
+        // What waits to be sent comes before any input is looked at, which must not happen again.
+        while self.connection.wants_write()
+            && let Ok(ConnectionState::EncodeTlsData(mut data)) =
+                self.connection.process(&mut []).state
+            && append(output, |room| data.encode(room)).is_ok()
+        {}
     }
 
     /// Encrypts plaintext into the beginning of `output`, which has at least
@@ -154,7 +160,7 @@ impl<C: Records> Session<C> {
     /// # Errors
     /// Where the session is not established, or has used up its keys.
     pub fn encrypt(&mut self, plain: &[u8], output: &mut [u8]) -> Result<usize, Error> {
-        match self.connection.process(&mut []).state? {
+        match self.connection.process(&mut vec![0; self.held]).state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 traffic.encrypt(plain, output).map_err(|error| match error {
                     EncryptError::EncryptExhausted => Error::EncryptError,
@@ -171,7 +177,8 @@ impl<C: Records> Session<C> {
     /// Appends close_notify, which tells the peer that nothing more is sent; nothing where the
     /// session cannot send.
     pub fn close_notify(&mut self, output: &mut Vec<u8>) {
-        let state = self.connection.process(&mut []).state;
+        let mut held = vec![0; self.held];
+        let state = self.connection.process(&mut held).state;
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
             let from = output.len();
             output.resize(from + RECORD_OVERHEAD + 2, 0);
@@ -206,6 +213,19 @@ pub const fn encrypted_len(plain: usize) -> usize {
     let records = plain.div_ceil(RECORD_LEN);
     let records = if records == 0 { 1 } else { records };
     plain + records * RECORD_OVERHEAD
+}
+
+/// Bytes of the whole records at the start of `input`.
+fn whole_records(input: &[u8]) -> usize {
+    let mut whole = 0;
+    while let Some(&[_, _, _, high, low]) = input.get(whole..whole + RECORD_HEADER_LEN) {
+        let end = whole + RECORD_HEADER_LEN + usize::from(u16::from_be_bytes([high, low]));
+        if end > input.len() {
+            break;
+        }
+        whole = end;
+    }
+    whole
 }
 
 /// Appends what `encode` writes, with as much room as it asks for.

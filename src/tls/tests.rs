@@ -117,3 +117,64 @@ fn what_is_broken_is_an_error_with_an_alert() {
     // An encrypted alert looks like data (RFC 8446, 5.2).
     assert_eq!(alert.first(), Some(&23));
 }
+
+/// A handshake message in records of so many bytes each.
+fn spread(record: &[u8], len: usize) -> Vec<u8> {
+    let (header, message) = record.split_at(5);
+    message
+        .chunks(len)
+        .flat_map(|part| [&header[..3], &[0, part.len() as u8], part].concat())
+        .collect()
+}
+
+#[test]
+fn a_handshake_message_may_be_spread_over_records() {
+    let (client, server) = pair(&insecure());
+    for (record_len, piece_len) in [(1, 1), (7, 5), (50, 55), (100, 64), (255, 1_000)] {
+        let (mut client, mut server) = (client.session(false).unwrap(), server.session().unwrap());
+        let (mut hello, mut output) = (Vec::new(), Vec::new());
+        client.advance(&mut [], &mut hello, |_| {}).unwrap();
+        let mut waiting = Vec::new();
+        for piece in spread(&hello, record_len).chunks(piece_len) {
+            assert!(output.is_empty(), "an answer before the end");
+            waiting.extend_from_slice(piece);
+            let progress = server.advance(&mut waiting, &mut output, |_| {}).unwrap();
+            waiting.drain(..progress.used);
+            // What is asked of it meanwhile does not disturb it.
+            assert!(server.encrypt(b"x", &mut [0; 64]).is_err());
+            server.close_notify(&mut output);
+        }
+        assert!(waiting.is_empty() && !output.is_empty());
+        let mut finished = Vec::new();
+        client.advance(&mut output, &mut finished, |_| {}).unwrap();
+        converse(&mut client, &mut server, finished);
+        assert!(server.handshake().is_some(), "{record_len} and {piece_len}");
+    }
+}
+
+#[test]
+fn a_broken_message_is_an_error_and_no_panic() {
+    let (client, server) = pair(&insecure());
+    let mut hello = Vec::new();
+    client.session(false).unwrap().advance(&mut [], &mut hello, |_| {}).unwrap();
+    let begun = spread(&hello[..25], 20);
+    for hostile in [
+        // The beginning of a message, and then a record of another kind.
+        [&begun[..], &[23, 3, 3, 0, 1, 0]].concat(),
+        // A message that is wrong, and behind it a whole one and the beginning of one.
+        [22, 3, 3, 0, 13, 1, 0, 0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 9].to_vec(),
+        // A record that is too long.
+        vec![22, 3, 3, 255, 255],
+    ] {
+        for cut in 0..hostile.len() {
+            let (mut output, mut session) = (Vec::new(), server.session().unwrap());
+            let mut waiting = hostile[..cut].to_vec();
+            let error = session.advance(&mut waiting, &mut output, |_| {}).and_then(|progress| {
+                waiting.drain(..progress.used);
+                waiting.extend_from_slice(&hostile[cut..]);
+                session.advance(&mut waiting, &mut output, |_| {})
+            });
+            assert!(error.is_err(), "{hostile:?} cut at {cut}");
+        }
+    }
+}

@@ -50,6 +50,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     fn connected(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         let connect_ns = now - self.connections[slot as usize].begun_ns;
         self.recorder.connected(connect_ns);
+        if let Model::Hold(hold) = &mut self.model {
+            hold.connected(connect_ns);
+        }
         let tally = &mut self.recorder.tally;
         tally.opened += 1;
         tally.open += 1;
@@ -60,6 +63,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             return Ok(());
         }
         self.gate.made();
+        if let Model::Hold(hold) = &mut self.model {
+            hold.made(slot);
+        }
         match self.connections[slot as usize].request.take() {
             Some(mut request) => {
                 let page = &self.pages[request.page as usize];
@@ -75,6 +81,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 self.deadlines.clear(slot);
                 self.connections[slot as usize].enter(State::Idle);
                 self.idle.push_last(0, slot);
+                if matches!(self.model, Model::Hold(_)) {
+                    self.rest(slot, now)?;
+                }
             }
         }
         Ok(())

@@ -6,6 +6,7 @@
 mod closing;
 mod completing;
 mod demand;
+mod hold;
 mod opening;
 mod records;
 
@@ -22,6 +23,7 @@ use super::batching::{Batch, Batching};
 use super::connection::Connection;
 use super::deadlines::Deadlines;
 use super::gate::Gate;
+use super::hold::LevelStats;
 use super::lists::Lists;
 use super::secure::Security;
 use crate::clock::{Clock, MICROSECOND, MILLISECOND, Nanos, SECOND};
@@ -73,6 +75,8 @@ pub struct Outcome {
     pub ring: Counters,
     /// What the TLS handshakes came to.
     pub handshake: Option<Handshake>,
+    /// What was recorded of each level of a hold.
+    pub levels: Vec<LevelStats>,
     /// Whether a stop ended it.
     pub interrupted: bool,
     /// Whether it ended because all requests that were asked for were started.
@@ -312,6 +316,9 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             if completions == 0 && self.begun == begun {
                 self.polled_for_nothing(now);
             }
+            if matches!(self.model, Model::Hold(_)) {
+                self.publish_held();
+            }
         }
     }
 
@@ -497,6 +504,10 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             no_buffers: self.no_buffers,
             handshake: self.security.as_ref().and_then(|security| security.handshake),
             ring: self.ring.counters(),
+            levels: match &self.model {
+                Model::Hold(hold) => hold.levels(),
+                Model::Closed(_) | Model::Open(_) => Vec::new(),
+            },
             interrupted: self.interrupted,
             fulfilled,
         };

@@ -11,7 +11,7 @@ use rand::RngExt;
 use rustls::Error;
 
 use super::opening::{LINK, PLAIN, QUIET};
-use super::{SENT_AT_ONCE_LEN, Worker};
+use super::{Model, SENT_AT_ONCE_LEN, Worker};
 use crate::clock::{Clock, Nanos};
 use crate::engine::connection::State;
 use crate::engine::fault;
@@ -159,8 +159,13 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         secure.established = true;
         let handshake = secure.session.handshake().expect("it is complete");
         security.note(handshake);
-        self.recorder.secured(now.saturating_sub(secure.connected_ns), handshake.resumed);
+        let handshake_ns = now.saturating_sub(secure.connected_ns);
+        self.recorder.secured(handshake_ns, handshake.resumed);
         self.gate.made();
+        if let Model::Hold(hold) = &mut self.model {
+            hold.secured(handshake_ns, handshake.resumed);
+            hold.made(slot);
+        }
         match connection.request.take() {
             Some(request) => self.send_on(slot, request, now),
             None => {
@@ -168,6 +173,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 self.deadlines.clear(slot);
                 self.connections[slot as usize].enter(State::Idle);
                 self.idle.push_last(0, slot);
+                if matches!(self.model, Model::Hold(_)) {
+                    self.rest(slot, now)?;
+                }
                 Ok(())
             }
         }
