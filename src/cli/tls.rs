@@ -1,9 +1,9 @@
 //! How TLS is spoken: what is offered, shown and verified.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 
 use super::input::{self, MAX_PEM};
 use super::mistake::{Mistake, wrong};
@@ -71,7 +71,7 @@ pub(super) fn tls(args: &TlsArgs, place: &Place) -> Result<Option<Tls>, Mistake>
     }
     let settings = Settings {
         insecure: args.insecure,
-        trusted: args.cacert.as_ref().map(trusted).transpose()?,
+        trusted: args.cacert.as_deref().map(trusted).transpose()?,
         identity: identity(args)?,
         versions,
         groups: groups(&args.tls_groups, versions)?,
@@ -81,7 +81,7 @@ pub(super) fn tls(args: &TlsArgs, place: &Place) -> Result<Option<Tls>, Mistake>
 }
 
 /// The certificates of `--cacert`.
-fn trusted(path: &PathBuf) -> Result<Vec<rustls::pki_types::CertificateDer<'static>>, Mistake> {
+fn trusted(path: &Path) -> Result<Vec<CertificateDer<'static>>, Mistake> {
     pem::certificates("--cacert", path, &input::read("--cacert", path, MAX_PEM)?)
 }
 
@@ -165,7 +165,6 @@ fn group(text: &str) -> Result<Group, String> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::path::Path;
 
     use clap::Parser;
     use proptest::prelude::*;
