@@ -175,7 +175,7 @@ fn given_certificate_must_still_be_valid_and_for_the_host() {
     for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
         let refused_as = |change: &dyn Fn(&mut CertificateParams), detail: &str, part: &str| {
             let mut params = localhost();
-            params.is_ca = is_ca.clone();
+            params.is_ca = is_ca;
             change(&mut params);
             let shown = self_signed(&params);
             refused(&trusting(&[shown.leaf()]), &shown.server(), detail, &[part]);
