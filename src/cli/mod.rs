@@ -6,6 +6,7 @@
 
 mod dial;
 mod hold;
+mod https;
 mod input;
 mod load;
 mod mistake;
@@ -16,6 +17,7 @@ mod request;
 mod run;
 mod serve;
 mod sitemap;
+mod tls;
 mod typed;
 mod values;
 mod watch;

@@ -73,7 +73,7 @@ fn seeds_are_drawn() {
 fn embedded_server_and_generator_share_the_cpus() {
     let plan = run(&["embedded"]).plan;
     assert_eq!((plan.threads, plan.cpus), (2, vec![0, 1]));
-    assert_eq!(plan.target, Target::Embedded { cpus: vec![2, 3] });
+    assert_eq!(plan.target, Target::Embedded { cpus: vec![2, 3], tls: false });
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn wrong_arguments_are_told_with_the_remedy() {
         (&["h", "--link", "100"], &["--link", "267Mbit/s"]),
         (&["h", "-d", "0s"], &["--duration", "longer than 0"]),
         (&["http://"], &["host is missing"]),
-        (&["https://h/"], &["plain HTTP only"]),
-        (&["embedded+tls"], &["plain HTTP only"]),
+        (&["https://h/", "--tls", "1.1"], &["--tls", "1.2 or 1.3"]),
+        (&["https://h/", "--key", "/x"], &["--key", "--cert"]),
         (&["http://a/", "http://b/"], &["one origin", "http://a", "http://b"]),
         (&["h", "-H", "X-Header"], &["X-Header", "no colon", "Name: value"]),
         (&["h", "-4", "-6"], &["-4 and -6"]),
@@ -152,8 +152,6 @@ fn wrong_arguments_are_told_with_the_remedy() {
         (&["h", "--urls", "-", "--data", "@-"], &["--urls -", "--data @-"]),
         (&["h", "--spin", "some"], &["some", "--spin", "never"]),
         (&["h", "--rat", "5"], &["--rat", "--rate"]),
-        (&["h", "--insecure"], &["--insecure", "unexpected"]),
-        (&["h", "-k"], &["-k", "unexpected"]),
         (&["h", "--expect", "status=200"], &["--expect", "unexpected"]),
         (&["h", "--require", "p95<1s"], &["--require", "unexpected"]),
         (&["h", "-c", "5", "-c", "6"], &["--connections", "multiple times"]),

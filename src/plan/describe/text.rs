@@ -36,6 +36,9 @@ impl fmt::Display for Description {
             line("picked", if self.pick == "random" { "at random" } else { "in order" })?;
         }
         line("network", &self.network.to_string())?;
+        if let Some(tls) = &self.network.tls {
+            line("TLS", &tls.to_string())?;
+        }
         line("threads", &format!("{} on CPU {}", self.threads, numbers(&self.cpus)))?;
         if !self.server_cpus.is_empty() {
             line("embedded server", &format!("on CPU {}", numbers(&self.server_cpus)))?;
