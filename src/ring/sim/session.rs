@@ -228,16 +228,22 @@ impl Secure {
         wire.truncate(from + len.expect("an answer is given on a session that is established"));
     }
 
+    /// Whether what is put into a record now is the next that is said: the session is ahead of what
+    /// has arrived.
+    fn may_speak(&self) -> bool {
+        self.established && !self.ruined && self.replies.is_empty()
+    }
+
     /// Changes the keys, where it still can.
     pub(super) fn update_keys(&mut self, wire: &mut Vec<u8>) {
-        if self.established && !self.said_end && !self.ruined {
+        if self.may_speak() && !self.said_end {
             self.session.update_keys(wire);
         }
     }
 
     /// Appends a close_notify, unless there is none any more.
     pub(super) fn say_end(&mut self, wire: &mut Vec<u8>) {
-        if self.established && !self.omits_end && !self.said_end && !self.ruined {
+        if self.may_speak() && !self.said_end && !self.omits_end {
             self.said_end = true;
             self.session.close_notify(wire);
         }
