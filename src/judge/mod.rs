@@ -2,10 +2,12 @@
 
 pub mod hold;
 pub mod levels;
+mod link;
 pub mod memory;
 pub mod objective;
 pub mod recent;
 pub mod remedy;
+mod server;
 pub mod settled;
 pub mod verdict;
 mod warnings;

@@ -1,7 +1,9 @@
-//! Who was the limit: read off the run's own figures, without a look at the server.
+//! Who was the limit: read off the run's own figures and, where it was watched, the server's.
 //!
 //! Every threshold here is the contract's, or says where it comes from.
 
+use super::link;
+use super::server::{CpuState, CpuUse, Stretch, cpu_use};
 use super::warnings::warnings;
 use super::words::{percent, time};
 use crate::stats::assemble::Circumstances;
@@ -65,7 +67,7 @@ pub fn judge(result: &RunResult, circumstances: &Circumstances) -> Verdict {
             if circumstances.open_model {
                 open_model(result, circumstances)
             } else {
-                closed_model(result)
+                closed_model(result, circumstances)
             }
         });
     let mut warnings = warnings(result, circumstances);
@@ -221,20 +223,51 @@ fn open_model(result: &RunResult, circumstances: &Circumstances) -> Finding {
         );
         return (LimitedBy::None, sure, vec![answered]);
     }
-    let (limited_by, sure, more) = who_held_up(result, circumstances);
+    let (limited_by, sure, more) = full_link(result, circumstances, Stretch::Quarter)
+        .or_else(|| full_server(result, circumstances, Stretch::Quarter))
+        .unwrap_or_else(|| who_held_up(result, circumstances));
     reasons.extend(more);
     (limited_by, sure, reasons)
 }
 
+/// The line is full; less sure where the server's CPU is full as well.
+fn full_link(
+    result: &RunResult,
+    circumstances: &Circumstances,
+    stretch: Stretch,
+) -> Option<Finding> {
+    let reason = link::full(result, circumstances)?;
+    let server = cpu_use(result, circumstances.recorded_s, stretch);
+    let server = server.filter(|server| server.state == CpuState::Full);
+    let sure = if server.is_some() { Sure::Medium } else { Sure::High };
+    let reasons = [reason].into_iter().chain(server.as_ref().map(CpuUse::reason));
+    Some((LimitedBy::Link, sure, reasons.collect()))
+}
+
+/// The watched server's CPU is full.
+fn full_server(
+    result: &RunResult,
+    circumstances: &Circumstances,
+    stretch: Stretch,
+) -> Option<Finding> {
+    let server = cpu_use(result, circumstances.recorded_s, stretch)?;
+    let is_full = server.state == CpuState::Full;
+    is_full.then(|| (LimitedBy::Server, Sure::High, vec![server.reason()]))
+}
+
 /// Answers fell behind or tipped, and the generator is in order: server or connections.
 fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
+    let server = cpu_use(result, circumstances.recorded_s, Stretch::Quarter);
     let ended = (result.counts.completed + result.counts.failed).max(1);
     let not_connected = failures(result, |phase, kind| {
         phase == Phase::Connect && kind != FaultKind::NoPorts && kind != FaultKind::NoDescriptors
     });
     if not_connected as f64 / ended as f64 >= NOTABLE_SHARE {
         let share = percent(not_connected as f64 / ended as f64);
-        let reason = format!("{share} of the requests could not connect");
+        let mut reason = format!("{share} of the requests could not connect");
+        if server.is_some_and(|server| server.state == CpuState::Idle) {
+            reason += ", while the server idles: a layer before it may block";
+        }
         return (LimitedBy::Server, Sure::Medium, vec![reason]);
     }
     let in_order = busiest(result).map(|(_, worker)| {
@@ -245,7 +278,8 @@ fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
         )
     });
     let Some(cap) = full_cap(result, circumstances) else {
-        return (LimitedBy::Server, Sure::Medium, in_order.into_iter().collect());
+        let reasons = in_order.into_iter().chain(server.as_ref().map(CpuUse::reason));
+        return (LimitedBy::Server, Sure::Medium, reasons.collect());
     };
     let all_taken = format!("all {} connections were taken", format_count(cap));
     let Some((free_us, full_us)) = circumstances.service_free_us.zip(circumstances.service_full_us)
@@ -267,7 +301,12 @@ fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
     (limited_by, sure, in_order.into_iter().chain([reason]).collect())
 }
 
-fn closed_model(result: &RunResult) -> Finding {
+fn closed_model(result: &RunResult, circumstances: &Circumstances) -> Finding {
+    let full = full_link(result, circumstances, Stretch::Half)
+        .or_else(|| full_server(result, circumstances, Stretch::Half));
+    if let Some(finding) = full {
+        return finding;
+    }
     let service = result.latency.service.mean_us.unwrap_or_default();
     let mut reasons = vec![format!(
         "{} connections wait for their answers ({} on average); more might get more",
@@ -277,7 +316,13 @@ fn closed_model(result: &RunResult) -> Finding {
     if let Some((_, worker)) = busiest(result) {
         reasons.push(format!("the generator is in order: busy {}", percent(worker.busy)));
     }
-    (LimitedBy::Connections, Sure::Low, reasons)
+    let server = cpu_use(result, circumstances.recorded_s, Stretch::Half);
+    reasons.extend(server.as_ref().map(CpuUse::reason));
+    let sure = match server.map(|server| server.state) {
+        Some(CpuState::Idle | CpuState::Free) => Sure::Medium,
+        _ => Sure::Low,
+    };
+    (LimitedBy::Connections, sure, reasons)
 }
 
 impl Offer {

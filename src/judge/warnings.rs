@@ -1,5 +1,7 @@
 //! What is wrong with a measurement, each with its remedy.
 
+mod watched;
+
 use super::remedy::PORTS;
 use super::words::{percent, time};
 use crate::stats::Summary;
@@ -39,6 +41,7 @@ pub(super) fn warnings(result: &RunResult, circumstances: &Circumstances) -> Vec
         unstarted(result),
         unfinished(result),
         shared_cpus(circumstances),
+        crowded_cpus(result),
         waited_for_cpu(result, circumstances),
         fewer_places(result, circumstances),
         ring(result),
@@ -49,7 +52,8 @@ pub(super) fn warnings(result: &RunResult, circumstances: &Circumstances) -> Vec
         few_samples(&result.latency.response),
         coordinated_omission(result, circumstances),
     ];
-    parts.into_iter().flatten().collect()
+    let watched = watched::warnings(result, circumstances);
+    parts.into_iter().flatten().chain(watched).collect()
 }
 
 fn interrupted(result: &RunResult) -> Option<String> {
@@ -109,12 +113,32 @@ fn unstarted(result: &RunResult) -> Option<String> {
     })
 }
 
+/// More workers than CPUs, which take turns.
+fn crowded_cpus(result: &RunResult) -> Option<String> {
+    let mut cpus: Vec<usize> =
+        result.generator.workers.iter().filter_map(|w| w.pinned_to).collect();
+    let threads = cpus.len();
+    cpus.sort_unstable();
+    cpus.dedup();
+    (cpus.len() < threads).then(|| {
+        let (count, noun) = (cpus.len(), if cpus.len() == 1 { "CPU" } else { "CPUs" });
+        format!(
+            "{threads} worker threads take turns on {count} {noun}, and wait for each other: one \
+             for each CPU is enough (-t {count})"
+        )
+    })
+}
+
 fn waited_for_cpu(result: &RunResult, circumstances: &Circumstances) -> Option<String> {
     let waited = result.generator.workers.iter().map(|w| w.waited).fold(0.0, f64::max);
     (waited > WAITED_SHARE && circumstances.recorded_s >= LEAST_RECORDED_S).then(|| {
+        let who = match watched::server_here(result) {
+            true => "the server or something else on this machine",
+            false => "something else",
+        };
         format!(
             "a worker was ready and did not run for {} of the time, which is in the latencies: \
-             something else uses its CPU; end it, or choose other CPUs (--cpus)",
+             {who} uses its CPU; end it, or choose other CPUs (--cpus)",
             percent(waited),
         )
     })

@@ -10,19 +10,23 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, InconsistentKeys, SignatureScheme,
+    SupportedCipherSuite, SupportedProtocolVersion,
+};
 
 use super::HTTP_1_1;
 use super::session::Session;
 use super::settings::{Group, Settings, Versions};
 use super::tickets::Tickets;
-use super::verify::{self, Roots};
+use super::verify::{self, Leaf, Roots};
 
 /// A client's session.
 pub type ClientSession = Session<UnbufferedClientConnection>;
 
 /// Makes sessions to one server. One per thread: what it remembers of sessions is behind a lock
 /// that nobody else takes.
+#[derive(Debug)]
 pub struct Client {
     fresh: Arc<ClientConfig>,
     resuming: Arc<ClientConfig>,
@@ -35,8 +39,6 @@ pub struct Client {
 pub enum ClientError {
     /// The server's name is neither a host name nor an address.
     Name(String),
-    /// Certificates that are to be trusted are none.
-    Roots(String),
     /// The client's certificate and key do not go together, or the key is of an unknown kind.
     Identity(rustls::Error),
     /// What is asked for cannot be put together.
@@ -50,7 +52,6 @@ impl fmt::Display for ClientError {
                 f,
                 "{name:?} is no name of a TLS server: give a host name or an address (--sni NAME)"
             ),
-            Self::Roots(why) => write!(f, "{why}"),
             Self::Identity(error) => write!(
                 f,
                 "the client's certificate cannot be used: {error}; give the certificate (--cert) \
@@ -77,7 +78,7 @@ impl Client {
             cipher_suites: suites(),
             ..aws_lc_rs::default_provider()
         });
-        let verifier = verify::verifier(settings, roots, &provider)?;
+        let verifier = verify::verifier(settings.insecure, roots, &provider);
         let asked = Arc::new(AtomicBool::new(false));
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(settings.versions))
@@ -104,6 +105,15 @@ impl Client {
         let config = if may_resume { &self.resuming } else { &self.fresh };
         let connection = UnbufferedClientConnection::new(Arc::clone(config), self.name.clone())?;
         Ok(Session::over(connection))
+    }
+
+    /// A session with buffers of its own, for a single request by blocking I/O: what is read before
+    /// a load.
+    ///
+    /// # Errors
+    /// Where the system gives no random bytes.
+    pub fn buffered(&self) -> Result<ClientConnection, rustls::Error> {
+        ClientConnection::new(Arc::clone(&self.fresh), self.name.clone())
     }
 
     /// Whether a server has asked for a client's certificate and there was none to show.
@@ -148,9 +158,16 @@ fn certified_key(
     provider: &CryptoProvider,
 ) -> Result<Option<Arc<CertifiedKey>>, ClientError> {
     let Some(identity) = &settings.identity else { return Ok(None) };
-    let key = identity.key.clone_key();
-    let certified = CertifiedKey::from_der(identity.chain.clone(), key, provider);
-    Ok(Some(Arc::new(certified.map_err(ClientError::Identity)?)))
+    let key = provider.key_provider.load_private_key(identity.key.clone_key());
+    let key = key.map_err(ClientError::Identity)?;
+    // rustls would compare them too, but does not read every certificate that a server may take,
+    // such as those of X.509 version 1.
+    let leaf = identity.chain.first().and_then(Leaf::read);
+    let leaf = leaf.ok_or(ClientError::Identity(CertificateError::BadEncoding.into()))?;
+    if key.public_key().is_some_and(|public| public != leaf.key()) {
+        return Err(ClientError::Identity(InconsistentKeys::KeyMismatch.into()));
+    }
+    Ok(Some(Arc::new(CertifiedKey::new(identity.chain.clone(), key))))
 }
 
 /// Shows the client's certificate, and notes that one was asked for in vain.

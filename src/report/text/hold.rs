@@ -3,9 +3,10 @@
 use super::super::page::{Page, Style};
 use super::{connections, counted, errors, generator, requests, statuses, verdict};
 use crate::judge::hold::first_failed;
+use crate::judge::objective::Objective;
 use crate::judge::words::time;
 use crate::stats::result::{
-    Capacity, HoldResult, LevelResult, PerConnection, ProbeResult, RunResult,
+    Aborted, Capacity, HoldResult, LevelResult, PerConnection, ProbeResult, RunResult,
 };
 use crate::units::{format_bytes, format_count};
 
@@ -29,8 +30,7 @@ pub(super) fn render(page: &mut Page, result: &RunResult, hold: &HoldResult) {
         page.entry("Room", sentence, Style::Bold);
     }
     if let Some(aborted) = &hold.aborted {
-        let text = format!("{} at {:.1} s", aborted.expression, aborted.at_s);
-        page.entry("Ended by", &text, Style::Bad);
+        page.entry("Ended by", &ended_by(aborted), Style::Bad);
     }
     for target in &targets {
         probe(page, target, targets.len() > 1);
@@ -45,6 +45,17 @@ pub(super) fn render(page: &mut Page, result: &RunResult, hold: &HoldResult) {
     for (number, note) in hold.notes.iter().enumerate() {
         page.entry(if number == 0 { "Notes" } else { "" }, note, Style::Plain);
     }
+}
+
+/// The expression that ended it, and the figure that it held of.
+fn ended_by(aborted: &Aborted) -> String {
+    let Aborted { expression, value, at_s } = aborted;
+    let figure = match expression.parse::<Objective>() {
+        Ok(objective) => objective.metric.format(*value),
+        // A result of a later version, which knows more figures.
+        Err(_) => value.to_string(),
+    };
+    format!("{expression}: it was {figure}, {at_s:.1} s after the start")
 }
 
 /// One target, as it is shown.
@@ -279,7 +290,7 @@ mod tests {
     use super::*;
     use crate::report::text;
     use crate::stats::Summary;
-    use crate::stats::result::{Aborted, OwnMemory, ServerMemory, TargetResult};
+    use crate::stats::result::{OwnMemory, ServerMemory, TargetResult};
     use crate::stats::samples::closed_run;
 
     fn level(connections: u64, rss: u64) -> LevelResult {
@@ -398,7 +409,7 @@ mod tests {
             "A connection costs                    HTTP                   HTTPS",
             "  the server                    600B ± 12B           44.9KiB ± 12B",
             "  would fit                         18,000                  18,000",
-            "Ended by     failed>1% at 12.0 s",
+            "Ended by     failed>1%: it was 50 %, 12.0 s after the start",
         ] {
             assert!(text.contains(part), "no \"{part}\" in:\n{text}");
         }
