@@ -428,6 +428,10 @@ impl Ring for SimRing {
         Ok(())
     }
 
+    fn queued(&self) -> u32 {
+        self.queue.len() as u32
+    }
+
     fn sq_len(&self) -> u32 {
         self.config.sq_len
     }
