@@ -181,7 +181,11 @@ impl From<clap::Error> for CliError {
 ///
 /// For wrong arguments, and where help or the version was asked for.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
-    parse_on(args.into_iter().collect(), &Machine::this())
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(command) = watch::without_clap(&args) {
+        return Ok(Command::Watch(command));
+    }
+    parse_on(args, &Machine::this())
 }
 
 /// The same on a given machine.

@@ -423,9 +423,9 @@ pub(super) struct WatchArgs {
     /// A control group, as one row
     #[arg(long, value_name = "PATH", value_parser = values::watched_group)]
     pub(super) cgroup: Vec<Source>,
-    /// How often, at least 10ms
-    #[arg(long, value_name = "T", default_value = "1s", value_parser = values::watch_interval)]
-    pub(super) interval: Nanos,
+    /// How often, at least 10ms [default: 1s]
+    #[arg(long, value_name = "T", value_parser = values::watch_interval)]
+    pub(super) interval: Option<Nanos>,
 }
 
 /// `--arrivals`.

@@ -152,14 +152,26 @@ pub fn run(
         match failure {
             Some(error) => Err(error),
             None => Ok(Run {
+                levels: levels(&workers),
                 workers,
                 start_ns,
                 record_ns: start_ns + warmup_ns,
                 process_cpu_ns,
-                levels: Vec::new(),
             }),
         }
     })
+}
+
+/// What all workers recorded of each level of a hold; nothing of another load.
+fn levels(workers: &[Report]) -> Vec<hold::LevelStats> {
+    let mut levels: Vec<hold::LevelStats> = Vec::new();
+    for report in workers {
+        levels.resize_with(report.outcome.levels.len().max(levels.len()), Default::default);
+        for (level, own) in levels.iter_mut().zip(&report.outcome.levels) {
+            level.merge(own);
+        }
+    }
+    levels
 }
 
 type Worked = Result<Option<Report>, EngineError>;

@@ -30,7 +30,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             return Ok(());
         }
         match token.kind() {
-            Kind::Socket => self.not_connected(slot, -completion.result, now),
+            Kind::Socket => {
+                self.hello_was_silenced(slot);
+                self.not_connected(slot, -completion.result, now)
+            }
             Kind::Connect if completion.result == 0 => self.connected(slot, now),
             Kind::Connect => self.not_connected(slot, -completion.result, now),
             Kind::Send if self.connections[slot as usize].sending && completion.result > 0 => {

@@ -17,7 +17,7 @@ use crate::engine::connection::State;
 use crate::engine::fault;
 use crate::engine::secure::Secure;
 use crate::http1::response::{ScanError, Stage, Step};
-use crate::ring::{BufferId, Kind, Op, Ring, Slot, Token};
+use crate::ring::{BufferId, Op, Ring, Slot, Token};
 use crate::stats::{FaultKind, Phase};
 use crate::tls;
 
@@ -57,9 +57,19 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         self.ring.bytes_mut(bytes)[..len].copy_from_slice(&security.output);
         security.output.clear();
         let op = Op::Send { slot, bytes, from: 0, to: len as u32 };
-        self.ring.push(op, Token::new(Kind::SendPooled, 0, index), LINK);
+        self.ring.push(op, security.pool.token(index), LINK);
         self.connections[slot as usize].secure.as_mut().expect("it has begun").pending =
             Some(index);
+    }
+
+    /// The chain ended before its ClientHello, which will have no completion.
+    pub(super) fn hello_was_silenced(&mut self, slot: Slot) {
+        if let (Some(security), Some(secure)) =
+            (&mut self.security, &mut self.connections[slot as usize].secure)
+            && let Some(index) = secure.pending.take()
+        {
+            security.pool.give_back(index);
+        }
     }
 
     /// TCP is connected; the ClientHello is on its way.
@@ -218,7 +228,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let to = to as u32;
         security.pool.set(index, 0, to);
         self.recorder.tally.sent_bytes += u64::from(to);
-        let token = Token::new(Kind::SendPooled, 0, index);
+        let token = security.pool.token(index);
         if plain.len() > SENT_AT_ONCE_LEN {
             secure.pending = Some(index);
             connection.sending = true;
@@ -234,6 +244,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn pooled_sent(&mut self, token: Token, result: i32, now: Nanos) -> io::Result<()> {
         let index = token.slot();
         let security = self.security.as_mut().expect("the pool is of a worker over TLS");
+        if security.pool.token(index) != token {
+            return Ok(());
+        }
         let lent = security.pool.get(index);
         let connection = self.connections.get_mut(lent.slot as usize);
         let alive = connection.filter(|connection| connection.generation == lent.generation);
