@@ -1,6 +1,8 @@
 //! The result as a page for a terminal, to be read from the top: what was asked, what came of it,
 //! how long it took, what went wrong, who was the limit.
 
+mod watched;
+
 use serde_json::Value;
 
 use super::page::{Page, Style};
@@ -30,6 +32,7 @@ pub fn render(result: &RunResult, color: bool) -> String {
     errors(&mut page, result);
     pages(&mut page, result);
     connections(&mut page, result);
+    watched::watched(&mut page, result);
     generator(&mut page, result);
     verdict(&mut page, result);
     page.finish()
