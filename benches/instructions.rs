@@ -87,6 +87,7 @@ fn pass(count: u64) {
         sources: Vec::new(),
         options: Vec::new(),
         reset_on_close: false,
+        tls: None,
         demand: Demand::Closed { places: Profile::constant(Ratio::whole(u64::from(SLOTS))) },
         open_rate: None,
         requests: Some(count),
@@ -174,6 +175,10 @@ impl Ring for Echo {
         Ok(())
     }
 
+    fn queued(&self) -> u32 {
+        0
+    }
+
     fn sq_len(&self) -> u32 {
         256
     }
@@ -218,6 +223,10 @@ impl Ring for Echo {
 
     fn received(&self, _buffer: BufferId, len: usize) -> &[u8] {
         &self.response[..len]
+    }
+
+    fn received_mut(&mut self, _buffer: BufferId, len: usize) -> &mut [u8] {
+        &mut self.response[..len]
     }
 
     fn recycle(&mut self, _buffer: BufferId) {}

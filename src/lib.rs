@@ -11,6 +11,7 @@ pub mod net;
 pub mod observe;
 pub mod ring;
 pub mod stats;
+pub mod tls;
 pub mod units;
 
 // Floor 2: what is to be done, and the server to try it on.

@@ -27,14 +27,9 @@ fn main() -> ExitCode {
 fn carry_out(command: &Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(run) => command::run::run(run),
-        Command::Serve(plan) => match command::serve::run(plan) {
-            Ok(_) => Ok(Exit::Done),
-            Err(error) => Err(Failure::Machine(format!(
-                "cannot serve on {}: {error}; choose another port or address (--http)",
-                plan.http
-            ))),
-        },
+        Command::Hold(hold) => command::hold::run(hold),
         Command::Watch(watch) => command::watch::run(watch),
+        Command::Serve(plan) => command::serve::run(plan),
         Command::Doctor => command::doctor::run(&mut io::stdout().lock())
             .map(|code| if code == 0 { Exit::Done } else { Exit::MachineCannot })
             .map_err(|error| Failure::output("standard output", &error)),

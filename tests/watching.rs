@@ -19,7 +19,7 @@ struct Server {
 impl Server {
     fn start(arguments: &[&str]) -> Self {
         let mut child = ringload()
-            .args(["serve", "--http", "127.0.0.1:0"])
+            .args(["serve", "--http", "127.0.0.1:0", "-t", "1"])
             .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -12,6 +12,8 @@ use crate::units::format_bytes;
 pub(super) const MAX_VALUE: u64 = 64 << 10;
 /// The most that a request's body may be: it is kept in memory.
 pub(super) const MAX_BODY: u64 = 256 << 20;
+/// The most that certificates or a key may be: they are of a few kilobytes each.
+pub(super) const MAX_PEM: u64 = 4 << 20;
 /// The most that a plan file, a list of pages or a sitemap may be. A sitemap has at most 50 MiB
 /// (sitemaps.org, protocol).
 pub(super) const MAX_LIST: u64 = 64 << 20;

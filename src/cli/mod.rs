@@ -5,15 +5,19 @@
 //! nothing else is, and nothing is sent to the target.
 
 mod dial;
+mod hold;
+mod https;
 mod input;
 mod load;
 mod mistake;
 mod pages;
+mod pem;
 mod plan_file;
 mod request;
 mod run;
 mod serve;
 mod sitemap;
+mod tls;
 mod typed;
 mod values;
 mod watch;
@@ -29,8 +33,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, ValueEnum};
 
 use crate::observe::watch::Source;
-use crate::plan::Plan;
 use crate::plan::serve::ServePlan;
+use crate::plan::{HoldPlan, Plan};
 use mistake::Mistake;
 use typed::{Typed, TypedCommand};
 use workers::Machine;
@@ -40,6 +44,8 @@ use workers::Machine;
 pub enum Command {
     /// `ringload run`
     Run(Box<RunCommand>),
+    /// `ringload hold`
+    Hold(Box<HoldCommand>),
     /// `ringload serve`
     Serve(ServePlan),
     /// `ringload watch`
@@ -62,6 +68,17 @@ pub struct WatchCommand {
 pub struct RunCommand {
     /// What is to be done.
     pub plan: Plan,
+    /// Where the result goes.
+    pub output: Output,
+    /// Print the plan and send nothing.
+    pub dry_run: bool,
+}
+
+/// `ringload hold`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HoldCommand {
+    /// What is to be done.
+    pub plan: HoldPlan,
     /// Where the result goes.
     pub output: Output,
     /// Print the plan and send nothing.
@@ -164,18 +181,23 @@ impl From<clap::Error> for CliError {
 ///
 /// For wrong arguments, and where help or the version was asked for.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
-    parse_on(args.into_iter().collect(), &Machine::this())
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(command) = watch::without_clap(&args) {
+        return Ok(Command::Watch(command));
+    }
+    parse_on(args, &Machine::this())
 }
 
 /// The same on a given machine.
 fn parse_on(args: Vec<OsString>, machine: &Machine) -> Result<Command, CliError> {
     let matches = Typed::command().try_get_matches_from(&args)?;
-    let plan_path =
-        matches.subcommand_matches("run").and_then(|run| run.get_one::<PathBuf>("plan"));
-    let Some(plan_path) = plan_path else { return meaning(&matches, None, machine) };
+    let with_plan = ["run", "hold"].into_iter().find_map(|name| {
+        let typed = matches.subcommand_matches(name)?;
+        Some((name, typed, typed.get_one::<PathBuf>("plan")?))
+    });
+    let Some((name, typed, plan_path)) = with_plan else { return meaning(&matches, None, machine) };
 
-    let typed = matches.subcommand_matches("run").unwrap_or(&matches);
-    let from_file = plan_file::arguments(plan_path, typed).map_err(|m| usage("run", &m))?;
+    let from_file = plan_file::arguments(name, plan_path, typed).map_err(|m| usage(name, &m))?;
     // The command's name is the first argument: the program itself has no flags but help.
     let mut all = args;
     all.splice(2..2, from_file);
@@ -189,20 +211,20 @@ fn meaning(
     plan_path: Option<&PathBuf>,
     machine: &Machine,
 ) -> Result<Command, CliError> {
+    let noted = |command: &str, mistake: Mistake| match plan_path {
+        Some(path) => {
+            usage(command, &mistake.note(&format!("flags of {} count too", path.display())))
+        }
+        None => usage(command, &mistake),
+    };
     match Typed::from_arg_matches(matches)?.command {
         TypedCommand::Run(args) => {
-            let command = run::meaning(*args, machine).map_err(|mistake| {
-                usage(
-                    "run",
-                    &match plan_path {
-                        Some(path) => {
-                            mistake.note(&format!("flags of {} count too", path.display()))
-                        }
-                        None => mistake,
-                    },
-                )
-            })?;
+            let command = run::meaning(*args, machine).map_err(|m| noted("run", m))?;
             Ok(Command::Run(Box::new(command)))
+        }
+        TypedCommand::Hold(args) => {
+            let command = hold::meaning(*args, machine).map_err(|m| noted("hold", m))?;
+            Ok(Command::Hold(Box::new(command)))
         }
         TypedCommand::Serve(args) => {
             let plan = serve::meaning(&args, machine).map_err(|m| usage("serve", &m))?;

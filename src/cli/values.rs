@@ -11,7 +11,7 @@ use super::Sink;
 use crate::clock::{MILLISECOND, Nanos};
 use crate::observe::watch::{Source, SourceError};
 use crate::plan::serve::Stall;
-use crate::plan::{Lifetime, Ratio};
+use crate::plan::{Lifetime, Ratio, Traffic};
 use crate::units;
 
 /// The most worker threads that are taken: more than any machine has CPUs to pin them to.
@@ -79,6 +79,23 @@ pub(super) fn positive_count(text: &str) -> Result<u64, String> {
 /// A count of at least 1 that fits 32 bits.
 pub(super) fn positive_u32(text: &str) -> Result<u32, String> {
     u32::try_from(positive_count(text)?).map_err(|_| format!("at most {}", u32::MAX))
+}
+
+/// A count that fits 32 bits, 0 included.
+pub(super) fn count_u32(text: &str) -> Result<u32, String> {
+    let count = units::parse_count(text).map_err(|error| error.to_string())?;
+    u32::try_from(count).map_err(|_| format!("at most {}", u32::MAX))
+}
+
+/// What goes over connections that are held.
+pub(super) fn traffic(text: &str) -> Result<Traffic, String> {
+    match text {
+        "idle" => Ok(Traffic::Idle),
+        "busy" => Ok(Traffic::Busy),
+        rate => positive_rate(rate)
+            .map(Traffic::Rate)
+            .map_err(|_| "write idle, busy or requests per second: 100/s".into()),
+    }
 }
 
 /// A number of threads.

@@ -1,21 +1,24 @@
 //! What runs beside a load: samples of the server, and a probe.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::Failure;
 use crate::observe::interface;
 use crate::observe::watch::{Source, Watch, Zero};
-use crate::plan::{Target, Watching};
-use crate::probe::{self, Probe};
+use crate::plan::{ParsedUrl, Plan, Target, Watching};
+use crate::probe::{self, Probe, ProbeOutcome};
 use crate::stats::result::{ProbeResult, WatchRow};
+use crate::tls::Settings;
 
-/// From one sample to the next.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// From one sample to the next, unless told.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What runs beside a load, until it is stopped.
 pub(super) struct Beside {
     watch: Option<Watch>,
+    sources: Vec<Source>,
     probe: Option<Probe>,
 }
 
@@ -24,34 +27,80 @@ impl Beside {
     ///
     /// # Errors
     /// Where something cannot be watched or asked that was asked for.
-    pub(super) fn start(watching: &Watching) -> Result<Self, Failure> {
+    pub(super) fn start(plan: &Plan, interval: Duration) -> Result<Self, Failure> {
+        let watching = &plan.watching;
         let watch = match &watching.sources[..] {
             [] => None,
             sources => Some(
-                Watch::start(sources, INTERVAL)
+                Watch::start(sources, interval)
                     .map_err(|error| Failure::Use(format!("--watch: {error}")))?,
             ),
         };
         let probe = match &watching.probe {
             None => None,
             Some(url) => {
-                Some(Probe::start(url, false).map_err(|error| Failure::Use(error.to_string()))?)
+                let started = Probe::start(url, &probe_settings(plan, url));
+                Some(started.map_err(|error| Failure::Use(error.to_string()))?)
             }
         };
-        Ok(Self { watch, probe })
+        Ok(Self { watch, sources: watching.sources.clone(), probe })
+    }
+
+    /// Bytes that the server's machine can give without swapping, by the newest sample: of the first
+    /// source that shows processes, else of the first that shows a machine.
+    pub(super) fn mem_available(&self) -> Option<u64> {
+        let watch = self.watch.as_ref()?;
+        let samples: Vec<_> =
+            (0..self.sources.len()).filter_map(|index| watch.latest(index)).collect();
+        let of_server = samples.iter().find(|sample| !sample.processes.is_empty());
+        let any = || samples.iter().find(|sample| sample.mem_available.is_some());
+        of_server.or_else(any)?.mem_available
+    }
+
+    /// Bytes resident of all processes watched on this machine, shared pages divided by their users,
+    /// read now: the kernel walks all their pages for it.
+    pub(super) fn pss(&self) -> Option<u64> {
+        let watch = self.watch.as_ref()?;
+        let mut seen = BTreeSet::new();
+        let processes = (0..self.sources.len()).filter_map(|index| watch.pss_now(index)).flatten();
+        processes
+            .filter(|process| seen.insert(process.pid))
+            .filter_map(|process| process.pss)
+            .fold(None, |sum, bytes| Some(sum.unwrap_or(0) + bytes))
+    }
+
+    /// What came of the probes from this number on.
+    pub(super) fn probes_since(&self, number: usize) -> Vec<ProbeOutcome> {
+        self.probe.as_ref().map_or_else(Vec::new, |probe| probe.outcomes_since(number))
+    }
+
+    /// Stops it, and gives all that was watched and what came of every probe.
+    pub(super) fn finish(self, zero: Instant) -> (Vec<WatchRow>, Option<Vec<ProbeOutcome>>) {
+        let probes = self.probe.map(Probe::stop);
+        (self.watch.map_or_else(Vec::new, |watch| watch.stop(Zero::at(zero))), probes)
     }
 
     /// Stops it. `zero` is the start of recorded time; what was probed in a warm-up before it does
     /// not count, as nothing does.
     pub(super) fn stop(self, zero: Instant, warmup: bool) -> (Vec<WatchRow>, Option<ProbeResult>) {
-        let probe = self.probe.map(|probe| {
-            let mut outcomes = probe.stop();
+        let (watch, outcomes) = self.finish(zero);
+        let probe = outcomes.map(|mut outcomes| {
             outcomes.retain(|outcome| !warmup || outcome.sent_at >= zero);
             probe::summary(&outcomes, zero)
         });
-        let watch = self.watch.map_or_else(Vec::new, |watch| watch.stop(Zero::at(zero)));
         (watch, probe)
     }
+}
+
+/// The probe is asked as the target is: with its certificates, and where it is the same host under
+/// the same name.
+fn probe_settings(plan: &Plan, url: &ParsedUrl) -> Settings {
+    let of_host = Settings::new(&url.host);
+    let Some(tls) = &plan.tls else { return of_host };
+    let is_target = matches!(&plan.target, Target::Origin { host, .. } if *host == url.host);
+    let server_name =
+        if is_target { tls.settings.server_name.clone() } else { of_host.server_name };
+    Settings { server_name, ..tls.settings.clone() }
 }
 
 /// Adds what is watched unless told: who listens on the port of a local target.

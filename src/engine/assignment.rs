@@ -1,9 +1,13 @@
 //! What one worker is to do, resolved: addresses, encoded requests, its share of the load.
 
+use std::sync::Arc;
+
 use socket2::SockAddr;
 
+use super::hold::Control;
+use super::secure::Tls;
 use crate::clock::Nanos;
-use crate::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin};
+use crate::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin, Traffic};
 use crate::ring::{Family, SocketOption};
 
 /// A request, encoded once.
@@ -44,6 +48,15 @@ pub enum Demand {
         /// Arrivals that found no place for so long are dropped.
         drop_after_ns: Option<Nanos>,
     },
+    /// Connections in levels.
+    Hold {
+        /// What is wanted, and what is there.
+        control: Arc<Control>,
+        /// What goes over the connections.
+        traffic: Traffic,
+        /// Whether each makes a request when it is open.
+        first_request: bool,
+    },
 }
 
 /// What one worker is to do.
@@ -67,6 +80,8 @@ pub struct Assignment {
     pub options: Vec<SocketOption>,
     /// Connections are closed with RST, and no FIN is waited for.
     pub reset_on_close: bool,
+    /// How connections are made over TLS, if they are.
+    pub tls: Option<Tls>,
     /// The load.
     pub demand: Demand,
     /// Connections opened per second, over all workers.

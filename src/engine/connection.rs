@@ -3,13 +3,15 @@
 //! ```text
 //!            open            connected           response
 //!  Empty ──────────► Connecting ──────► Busy ◄──────────► Idle
-//!    ▲  ▲                │               │   request       │
-//!    │  └── Queued ◄─────┘ no port,      │ last response   │
-//!    │      (waits for    sent again     ▼                 │
-//!    │       the gate)               Lingering             │
-//!    └───────────────────────────────────┴─────────────────┘ closed
+//!    ▲  ▲                │ │  over TLS:  ▲ │   request     │
+//!    │  │                │ └ Handshaking ┘ │               │
+//!    │  └── Queued ◄─────┘ no port,        │ last response │
+//!    │      (waits for    sent again       ▼               │
+//!    │       the gate)                 Lingering           │
+//!    └─────────────────────────────────────┴───────────────┘ closed
 //! ```
 
+use super::secure::Secure;
 use crate::clock::Nanos;
 use crate::http1::response::Scanner;
 
@@ -22,6 +24,8 @@ pub(super) enum State {
     Queued,
     /// The chain that makes it is under way.
     Connecting,
+    /// TCP is connected, and TLS is not yet.
+    Handshaking,
     /// Open, nothing asked.
     Idle,
     /// A request was sent.
@@ -90,6 +94,8 @@ pub(super) struct Connection {
     pub(super) scanner: Scanner,
     /// A head or chunk line that is split over reads.
     pub(super) carry: Vec<u8>,
+    /// Its session, over TLS.
+    pub(super) secure: Option<Box<Secure>>,
 }
 
 impl Connection {
@@ -110,18 +116,20 @@ impl Connection {
             thinking: false,
             scanner: Scanner::new(false),
             carry: Vec::new(),
+            secure: None,
         }
     }
 
     /// Changes the state along an arrow of the picture.
     pub(super) fn enter(&mut self, to: State) {
-        use State::{Busy, Connecting, Empty, Idle, Lingering, Queued};
+        use State::{Busy, Connecting, Empty, Handshaking, Idle, Lingering, Queued};
         let allowed = matches!(
             (self.state, to),
             (Empty | Queued, Connecting)
                 | (Empty, Queued)
                 | (Queued, Empty)
-                | (Connecting, Busy | Idle | Empty)
+                | (Connecting, Handshaking | Busy | Idle | Empty)
+                | (Handshaking, Busy | Idle | Empty)
                 | (Busy, Idle | Lingering | Empty)
                 | (Idle, Busy | Empty)
                 | (Lingering, Empty)

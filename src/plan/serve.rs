@@ -3,12 +3,17 @@
 use std::net::SocketAddr;
 
 use crate::clock::Nanos;
+use crate::tls::Identity;
 
 /// The embedded server, on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServePlan {
-    /// Where it listens; port 0: a free one.
-    pub http: SocketAddr,
+    /// Where it listens for plain HTTP; port 0: a free one.
+    pub http: Option<SocketAddr>,
+    /// Where it listens for HTTPS; port 0: a free one. At least one of the two is there.
+    pub https: Option<SocketAddr>,
+    /// What it shows over TLS; `None`: a certificate for this machine that it signs itself.
+    pub identity: Option<Identity>,
     /// Its threads, at least 1.
     pub threads: usize,
     /// The CPU of each thread; empty: not pinned.

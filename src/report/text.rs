@@ -1,6 +1,7 @@
 //! The result as a page for a terminal, to be read from the top: what was asked, what came of it,
 //! how long it took, what went wrong, who was the limit.
 
+mod hold;
 mod watched;
 
 use serde_json::Value;
@@ -26,6 +27,10 @@ const URL_WIDTH: usize = 42;
 pub fn render(result: &RunResult, color: bool) -> String {
     let mut page = Page::new(color);
     asked(&mut page, result);
+    if let Some(held) = &result.hold {
+        hold::render(&mut page, result, held);
+        return page.finish();
+    }
     requests(&mut page, result);
     latency(&mut page, result);
     statuses(&mut page, result);
@@ -55,6 +60,7 @@ fn asked(page: &mut Page, result: &RunResult) {
     let duration = duration.map(|s| format!(", for {}", time(s * 1e6)));
     let (rate, connections) = (shown(&plan["rate"]), shown(&plan["connections"]));
     let load = match (result.rate.offered, connections) {
+        _ if plan["levels"].is_array() => held(plan),
         (Some(_), connections) => {
             let at_most = connections.map(|c| format!(", at most {}", several(&c, "connection")));
             format!(
@@ -93,6 +99,19 @@ fn asked(page: &mut Page, result: &RunResult) {
         &format!("{}{on_cpus}{seed}", format_counted(threads as u64, "thread")),
         Style::Plain,
     );
+}
+
+/// The levels of a hold.
+fn held(plan: &Value) -> String {
+    let levels: Vec<String> =
+        plan["levels"].as_array().into_iter().flatten().filter_map(shown).collect();
+    let first = if plan["first_request"] == true { "one request each, then " } else { "" };
+    format!(
+        "{} connections, each level held for {} s: {first}{}",
+        levels.join(" "),
+        plan["dwell_s"].as_f64().unwrap_or(0.0),
+        shown(&plan["traffic"]).unwrap_or_default(),
+    )
 }
 
 fn requests(page: &mut Page, result: &RunResult) {

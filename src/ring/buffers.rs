@@ -66,6 +66,16 @@ impl BufferRing {
     }
 
     #[inline]
+    pub(super) fn bytes_mut(&mut self, buffer: BufferId, len: usize) -> &mut [u8] {
+        let index = usize::from(buffer.0);
+        assert!(self.ours[index] && len <= self.buffer_len, "a buffer that is not ours");
+        // SAFETY: as in `bytes`; `&mut self` keeps every other reference to the mapping away.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.memory.start.add(index * self.buffer_len), len)
+        }
+    }
+
+    #[inline]
     pub(super) fn recycle(&mut self, buffer: BufferId) {
         let index = usize::from(buffer.0);
         assert!(self.ours[index], "a buffer given back twice");

@@ -148,6 +148,19 @@ impl KernelRing {
         Ok(())
     }
 
+    /// Two of the ring's bytes at once: those that are read, and those that are written. Of the
+    /// second the same holds as in [`Ring::bytes_mut`].
+    ///
+    /// # Panics
+    /// Where both are the same.
+    pub fn bytes_between(&mut self, from: BytesId, to: BytesId) -> (&[u8], &mut [u8]) {
+        let [from, to] = self
+            .bytes
+            .get_disjoint_mut([from.0 as usize, to.0 as usize])
+            .expect("two different bytes of this ring");
+        (from, to)
+    }
+
     /// Makes a small ring and asks it what this machine can do.
     ///
     /// # Errors
@@ -356,6 +369,10 @@ impl Ring for KernelRing {
         Ok(())
     }
 
+    fn queued(&self) -> u32 {
+        self.queued
+    }
+
     fn sq_len(&self) -> u32 {
         self.sq_entries
     }
@@ -442,6 +459,11 @@ impl Ring for KernelRing {
     #[inline]
     fn received(&self, buffer: BufferId, len: usize) -> &[u8] {
         self.buffers.bytes(buffer, len)
+    }
+
+    #[inline]
+    fn received_mut(&mut self, buffer: BufferId, len: usize) -> &mut [u8] {
+        self.buffers.bytes_mut(buffer, len)
     }
 
     #[inline]

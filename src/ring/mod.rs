@@ -230,6 +230,9 @@ pub trait Ring {
     /// # Errors
     /// What `io_uring_enter` returned.
     fn reserve(&mut self, n: u32) -> io::Result<()>;
+    /// Operations that were pushed and not submitted yet. An enter may leave some where the kernel
+    /// is short of memory.
+    fn queued(&self) -> u32;
     /// The longest chain that can be reserved.
     fn sq_len(&self) -> u32;
     /// Queues an operation.
@@ -259,6 +262,8 @@ pub trait Ring {
     fn next(&mut self) -> Option<Completion>;
     /// The first `len` bytes of a buffer that a completion named and that was not recycled.
     fn received(&self, buffer: BufferId, len: usize) -> &[u8];
+    /// The same, to be changed in place.
+    fn received_mut(&mut self, buffer: BufferId, len: usize) -> &mut [u8];
     /// Gives a buffer back; the kernel sees it after the next `publish`.
     ///
     /// # Panics

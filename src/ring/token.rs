@@ -26,10 +26,12 @@ pub enum Kind {
     Close = 8,
     /// Accepting.
     Accept = 9,
+    /// Sending bytes of a pool: the token's slot is their index there.
+    SendPooled = 10,
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Socket,
         Self::Connect,
         Self::Send,
@@ -40,6 +42,7 @@ impl Kind {
         Self::Shutdown,
         Self::Close,
         Self::Accept,
+        Self::SendPooled,
     ];
 }
 

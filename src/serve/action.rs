@@ -24,15 +24,26 @@ pub enum After {
     Keep,
     /// It is closed.
     Close,
+    /// It is closed in the middle of a body: over TLS without close_notify.
+    Cut,
     /// The sending side is closed, and what the client still sends is thrown away for a while: to
     /// close at once would send RST, and the client would lose the answer.
     Linger,
 }
 
 impl After {
+    /// After this answer.
+    #[must_use]
+    pub fn answer(answer: &Answer) -> Self {
+        match answer.content {
+            Content::Truncated(_) => Self::Cut,
+            _ => Self::saying(answer.keep),
+        }
+    }
+
     /// After an answer that said this.
     #[must_use]
-    pub fn answer(keep: Keep) -> Self {
+    pub fn saying(keep: Keep) -> Self {
         match keep {
             Keep::Implied | Keep::Said => Self::Keep,
             Keep::Close => Self::Close,

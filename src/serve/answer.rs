@@ -14,6 +14,8 @@ pub const CHUNK: u64 = 8 * 1024;
 const MAX_TRUNCATED: u64 = 64 * 1024;
 /// What ends a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+/// What a client is told that speaks plain HTTP where TLS is spoken.
+const NOT_TLS: &[u8] = b"The plain HTTP request was sent to the HTTPS port.\n";
 /// What asks the client for the body that it holds back.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -30,6 +32,8 @@ pub enum Content {
     Status(u16),
     /// A head for this many bytes, and half of them at most.
     Truncated(u64),
+    /// 400, because plain HTTP came where TLS is spoken.
+    NotTls,
 }
 
 /// An answer that never changes.
@@ -54,13 +58,18 @@ impl Answer {
             Content::Status(204 | 304) => 0,
             Content::Status(_) => 3,
             Content::Truncated(n) => (n / 2).min(MAX_TRUNCATED),
+            Content::NotTls => NOT_TLS.len() as u64,
         }
     }
 
     /// The head.
     #[must_use]
     pub fn head(&self) -> Vec<u8> {
-        let status = if let Content::Status(code) = self.content { code } else { 200 };
+        let status = match self.content {
+            Content::Status(code) => code,
+            Content::NotTls => 400,
+            _ => 200,
+        };
         let mut out = format!("HTTP/1.1 {status} {}\r\n", reason(status)).into_bytes();
         match self.content {
             Content::Status(204 | 304) => {}
@@ -68,6 +77,7 @@ impl Answer {
             Content::Ok => push_length(&mut out, 2),
             Content::Status(_) => push_length(&mut out, 3),
             Content::Bytes(n) | Content::Truncated(n) => push_length(&mut out, n),
+            Content::NotTls => push_length(&mut out, NOT_TLS.len() as u64),
         }
         push_keep(&mut out, self.keep);
         out.extend_from_slice(b"\r\n");
@@ -87,6 +97,7 @@ impl Answer {
                 push_chunks(&mut out, len / CHUNK);
                 push_last_chunks(&mut out, len % CHUNK);
             }
+            Content::NotTls => out.extend_from_slice(NOT_TLS),
             Content::Status(204 | 304) => {}
             Content::Status(code) => out.extend_from_slice(code.to_string().as_bytes()),
         }

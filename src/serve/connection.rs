@@ -1,8 +1,9 @@
 //! One connection's state.
 
-use super::action::{Action, Ready};
+use super::action::{Action, After, Ready};
 use super::answer::Answer;
 use super::body::Body;
+use super::secure::Secure;
 use crate::clock::Nanos;
 use crate::ring::{BytesId, Kind, Slot, Token};
 
@@ -29,8 +30,10 @@ pub struct Connection {
     pub due_ns: Option<Nanos>,
     /// The body that is being received, and what is done at its end.
     pub incoming: Option<(Body, Action)>,
-    /// Bytes that were received and not yet looked at.
+    /// Bytes that were received and not yet looked at; plaintext, where it is over TLS.
     pub input: Vec<u8>,
+    /// Its part of TLS; none on a plain one, and none once all is said over TLS.
+    pub tls: Option<Box<Secure>>,
 }
 
 /// What a connection is at.
@@ -100,6 +103,8 @@ pub enum Owner {
     Small,
     /// This send; they are large.
     Large,
+    /// This send; they are large and encrypted.
+    Sealed,
 }
 
 /// What is done when bytes are sent.
@@ -108,6 +113,8 @@ pub enum Then {
     Ready,
     /// The connection is closed.
     Close,
+    /// The connection is closed in the middle of a body.
+    Cut,
     /// The connection is closed when the client has closed it.
     Linger,
     /// A request that came behind, and when it came.
@@ -155,25 +162,36 @@ impl Connection {
             due_ns: None,
             incoming: None,
             input: Vec::new(),
+            tls: None,
         }
     }
 
-    /// A new connection in this slot.
+    /// A new connection in this slot, with `tls` over TLS.
     ///
     /// # Panics
     /// Where the slot was not empty.
-    pub fn open(&mut self) {
+    pub fn open(&mut self, tls: Option<Box<Secure>>) {
         assert!(
             matches!(self.state, State::Free | State::Departing),
             "accepted into a slot that is in use"
         );
         let generation = (self.generation + 1) % Token::GENERATIONS;
-        *self = Self { generation, state: State::Ready, counted: true, ..Self::free() };
+        *self = Self { generation, state: State::Ready, counted: true, tls, ..Self::free() };
     }
 
     /// What an operation on it is submitted under.
     pub fn token(&self, kind: Kind, slot: Slot) -> Token {
         Token::new(kind, self.generation, slot)
+    }
+
+    /// Whether something is to be sent over TLS that is not on its way.
+    pub fn has_more(&self) -> bool {
+        self.tls.as_ref().is_some_and(|secure| secure.has_more())
+    }
+
+    /// Whether its session has failed: nothing that comes is of use.
+    pub fn has_failed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|secure| secure.has_failed())
     }
 
     /// Whether the next request may be answered now, in this pass.
@@ -189,6 +207,30 @@ impl Connection {
                 false
             }
         }
+    }
+}
+
+impl Piece {
+    /// All of an answer that the ring holds.
+    pub fn of(ready: Ready) -> Self {
+        Self { bytes: ready.bytes, from: 0, to: ready.len, owner: Owner::All }
+    }
+}
+
+impl Then {
+    /// What is done after the last bytes of an answer.
+    pub fn after(after: After) -> Self {
+        match after {
+            After::Keep => Self::Ready,
+            After::Close => Self::Close,
+            After::Cut => Self::Cut,
+            After::Linger => Self::Linger,
+        }
+    }
+
+    /// Whether nothing comes behind the bytes, and that is said over TLS.
+    pub fn ends(&self) -> bool {
+        matches!(self, Self::Close | Self::Linger)
     }
 }
 

@@ -60,6 +60,7 @@ pub struct Shared {
 struct Counted {
     requests: u64,
     connections: u64,
+    handshakes: Handshakes,
     max_requests: u64,
     gaps: Histogram<u64>,
     last_arrival: Option<Nanos>,
@@ -69,7 +70,30 @@ impl Counted {
     fn new() -> Self {
         // It cannot fail: the bounds are constants that are in order.
         let gaps = Histogram::new_with_bounds(1, MAX_GAP, 3).expect("bounds in order");
-        Self { requests: 0, connections: 0, max_requests: 0, gaps, last_arrival: None }
+        Self {
+            requests: 0,
+            connections: 0,
+            handshakes: Handshakes::default(),
+            max_requests: 0,
+            gaps,
+            last_arrival: None,
+        }
+    }
+}
+
+/// TLS handshakes that were completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handshakes {
+    /// With a key exchange and a certificate.
+    pub full: u64,
+    /// Of a session that was known.
+    pub resumed: u64,
+}
+
+impl Handshakes {
+    /// Counts one.
+    pub fn count(&mut self, resumed: bool) {
+        *if resumed { &mut self.resumed } else { &mut self.full } += 1;
     }
 }
 
@@ -82,13 +106,21 @@ pub struct Pass {
     pub connections: u64,
     /// Of those and of earlier ones: connections that turned out to ask for `/stats`.
     pub not_counted: u64,
+    /// Handshakes.
+    pub handshakes: Handshakes,
+    /// Handshakes of the connections that turned out to ask for `/stats`.
+    pub handshakes_not_counted: Handshakes,
     /// The most requests on one of this thread's connections.
     pub max_requests: u64,
 }
 
 impl Pass {
     fn is_empty(&self) -> bool {
-        self.arrivals.is_empty() && self.connections == 0 && self.not_counted == 0
+        self.arrivals.is_empty()
+            && self.connections == 0
+            && self.not_counted == 0
+            && self.handshakes == Handshakes::default()
+            && self.handshakes_not_counted == Handshakes::default()
     }
 }
 
@@ -127,6 +159,10 @@ impl Shared {
         // A connection may turn out not to count after a reset; it then was not counted since.
         counted.connections =
             (counted.connections + pass.connections).saturating_sub(pass.not_counted);
+        let Pass { handshakes: new, handshakes_not_counted: not, .. } = *pass;
+        let sum = &mut counted.handshakes;
+        sum.full = (sum.full + new.full).saturating_sub(not.full);
+        sum.resumed = (sum.resumed + new.resumed).saturating_sub(not.resumed);
         counted.max_requests = counted.max_requests.max(pass.max_requests);
         for &arrival in &pass.arrivals {
             if let Some(last) = counted.last_arrival {
@@ -135,7 +171,7 @@ impl Shared {
             counted.last_arrival = Some(arrival);
         }
         pass.arrivals.clear();
-        (pass.connections, pass.not_counted, pass.max_requests) = (0, 0, 0);
+        *pass = Pass { arrivals: std::mem::take(&mut pass.arrivals), ..Pass::default() };
     }
 
     /// The sums over all threads.
@@ -149,6 +185,8 @@ impl Shared {
             let part = part.lock().expect("no thread panics here");
             sum.requests += part.requests;
             sum.connections += part.connections;
+            sum.handshakes.full += part.handshakes.full;
+            sum.handshakes.resumed += part.handshakes.resumed;
             sum.max_requests = sum.max_requests.max(part.max_requests);
             sum.gaps.add(&part.gaps).expect("histograms of one shape");
         }
@@ -161,8 +199,8 @@ impl Shared {
             open: self.open.load(Ordering::Relaxed),
             peak_open: self.peak_open.load(Ordering::Relaxed),
             max_requests_per_connection: sum.max_requests,
-            tls_full: 0,
-            tls_resumed: 0,
+            tls_full: sum.handshakes.full,
+            tls_resumed: sum.handshakes.resumed,
             gap_us: Gaps { p50: quantile(0.5), p99: quantile(0.99), max: gap(max) },
         }
     }
@@ -184,7 +222,14 @@ mod tests {
     use super::*;
 
     fn pass(arrivals: &[Nanos]) -> Pass {
-        Pass { arrivals: arrivals.to_vec(), connections: 2, not_counted: 0, max_requests: 3 }
+        let handshakes = Handshakes { full: 1, resumed: 2 };
+        Pass {
+            arrivals: arrivals.to_vec(),
+            connections: 2,
+            handshakes,
+            max_requests: 3,
+            ..Pass::default()
+        }
     }
 
     #[test]
@@ -200,6 +245,7 @@ mod tests {
         let stats = shared.stats();
         assert_eq!((stats.requests, stats.connections), (4, 6));
         assert_eq!((stats.open, stats.peak_open), (2, 3));
+        assert_eq!((stats.tls_full, stats.tls_resumed), (3, 6));
         assert_eq!(stats.max_requests_per_connection, 3);
         assert_eq!(stats.gap_us.max.map(f64::round), Some(100.0));
         assert_eq!(stats.gap_us.p50.map(f64::round), Some(100.0));
@@ -220,9 +266,12 @@ mod tests {
     #[test]
     fn a_connection_that_only_asks_is_not_counted() {
         let shared = Shared::new(1);
-        let mut asking = Pass { not_counted: 1, ..Pass::default() };
+        let not = Handshakes { full: 0, resumed: 1 };
+        let mut asking = Pass { not_counted: 1, handshakes_not_counted: not, ..Pass::default() };
+        shared.add(0, &mut pass(&[]));
         shared.add(0, &mut asking);
-        assert_eq!(shared.stats().connections, 0);
+        let stats = shared.stats();
+        assert_eq!((stats.connections, stats.tls_full, stats.tls_resumed), (1, 1, 1));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::action::{After, Hold, Ready};
 use super::answer::{self, Answer, CHUNK, Content};
 use super::connection::{Owner, Piece};
 use crate::ring::{BytesId, Ring};
+use crate::tls::encrypted_len;
 
 /// The largest body that is held whole.
 const MAX_HELD_BODY: u64 = 1 << 20;
@@ -16,6 +17,10 @@ const MAX_HELD: u64 = 32 << 20;
 const SMALL: usize = 1 << 10;
 /// Bytes of a large buffer: several answers, or the last chunk of a body.
 pub const LARGE: usize = 16 << 10;
+/// Plaintext that is encrypted at once: four full records.
+pub const SEALED: usize = 64 << 10;
+/// Bytes of a buffer for that; what the session has to say itself goes before it.
+const SEALED_ROOM: usize = encrypted_len(SEALED) + SMALL;
 /// Bytes of the filler that large bodies are sent from; whole periods of its pattern.
 pub const FILLER: u64 = 256 << 10;
 /// Full chunks in the filler of chunked bodies.
@@ -29,6 +34,7 @@ pub struct Store {
     go_on: Option<Ready>,
     small: Vec<BytesId>,
     large: Vec<BytesId>,
+    sealed: Vec<BytesId>,
     filler: Option<BytesId>,
     chunks: Option<(BytesId, u32)>,
 }
@@ -48,14 +54,24 @@ impl Store {
     /// # Panics
     /// Where they are more.
     pub fn lend(&mut self, ring: &mut impl Ring, bytes: &[u8]) -> Piece {
-        let (pool, owner, len) = if bytes.len() <= SMALL {
+        assert!(bytes.len() <= LARGE, "more than a buffer holds");
+        let piece = self.room(ring, bytes.len());
+        ring.bytes_mut(piece.bytes)[..bytes.len()].copy_from_slice(bytes);
+        Piece { to: bytes.len() as u32, ..piece }
+    }
+
+    /// A buffer for one send, to be filled: all of it. It is as large as is asked for or larger,
+    /// up to what [`SEALED`] bytes and a few more become when they are encrypted.
+    pub fn room(&mut self, ring: &mut impl Ring, len: usize) -> Piece {
+        let (pool, owner, len) = if len <= SMALL {
             (&mut self.small, Owner::Small, SMALL)
-        } else {
+        } else if len <= LARGE {
             (&mut self.large, Owner::Large, LARGE)
+        } else {
+            (&mut self.sealed, Owner::Sealed, SEALED_ROOM)
         };
-        let id = pool.pop().unwrap_or_else(|| ring.add_bytes(vec![0; len]));
-        ring.bytes_mut(id)[..bytes.len()].copy_from_slice(bytes);
-        Piece { bytes: id, from: 0, to: bytes.len() as u32, owner }
+        let bytes = pool.pop().unwrap_or_else(|| ring.add_bytes(vec![0; len]));
+        Piece { bytes, from: 0, to: len as u32, owner }
     }
 
     /// Takes back what a send was lent.
@@ -64,6 +80,7 @@ impl Store {
             Owner::All => {}
             Owner::Small => self.small.push(piece.bytes),
             Owner::Large => self.large.push(piece.bytes),
+            Owner::Sealed => self.sealed.push(piece.bytes),
         }
     }
 
@@ -120,7 +137,7 @@ impl<R: Ring> Hold for Holding<'_, R> {
         }
         let len = whole.len() as u32;
         let bytes = self.ring.add_bytes(whole);
-        let ready = Ready { bytes, len, after: After::answer(answer.keep) };
+        let ready = Ready { bytes, len, after: After::answer(&answer) };
         self.store.held.insert(answer, ready);
         ready
     }

@@ -70,7 +70,7 @@ mod tests {
 
     fn connections(n: usize) -> Vec<Connection> {
         let mut connections: Vec<_> = (0..n).map(|_| Connection::free()).collect();
-        connections.iter_mut().for_each(Connection::open);
+        connections.iter_mut().for_each(|connection| connection.open(None));
         connections
     }
 
@@ -96,7 +96,7 @@ mod tests {
         timers.set(&mut connections, 1, 10);
         timers.set(&mut connections, 1, 40);
         connections[0].state = super::super::connection::State::Free;
-        connections[0].open();
+        connections[0].open(None);
         assert_eq!(timers.pop(&mut connections, 39), None);
         assert_eq!(timers.pop(&mut connections, 40), Some(1));
     }

@@ -9,7 +9,8 @@ use super::pages::PageStats;
 use super::recorder::Tally;
 use super::result::{
     Batching, Bytes, Clients, Connections, Counts, ErrorRow, Generator, LatencyResult, MAX_PAGES,
-    PageRow, Rate, RequestsPerConnection, RingCounters, RunResult, SCHEMA, Verdict, WorkerRow,
+    PageRow, Rate, RequestsPerConnection, RingCounters, RunResult, SCHEMA, TlsFigures, Verdict,
+    WorkerRow,
 };
 use super::worker_stats::{Latencies, WorkerStats};
 use crate::clock::{Nanos, SECOND};
@@ -45,6 +46,8 @@ pub struct RunFacts {
     pub page_urls: Vec<String>,
     /// The most connections that might be open at once, over all workers.
     pub cap: Option<u64>,
+    /// Over TLS: what was agreed on, without the counts.
+    pub tls: Option<TlsFigures>,
     /// Whether the server runs on CPUs of the generator.
     pub server_on_our_cpus: bool,
     /// What the line carries each way, bits per second.
@@ -163,13 +166,14 @@ pub fn assemble(
             .collect(),
         errors: errors(&all.faults, facts.start_ns),
         pages: pages(&facts.page_urls, all.pages, &latency.response),
-        connections: connections(&all.tally),
+        connections: connections(&all.tally, &facts.tls),
         latency,
         generator,
         verdict: Verdict::default(),
         probe: None,
         series: live.into_series(),
         watch: Vec::new(),
+        hold: None,
     };
     (result, circumstances)
 }
@@ -229,8 +233,8 @@ fn latency(all: &Latencies) -> LatencyResult {
         ok: all.ok.summary(),
         wait: all.wait.summary(),
         connect: all.connect.summary(),
-        tls: Summary::default(),
-        tls_resumed: Summary::default(),
+        tls: all.tls.summary(),
+        tls_resumed: all.tls_resumed.summary(),
         first_byte: all.first_byte.summary(),
         lag: all.lag.summary(),
     }
@@ -267,7 +271,7 @@ fn pages(urls: &[String], pages: Vec<PageStats>, response: &Summary) -> Vec<Page
     rows
 }
 
-fn connections(tally: &Tally) -> Connections {
+fn connections(tally: &Tally, tls: &Option<TlsFigures>) -> Connections {
     Connections {
         attempted: tally.attempted,
         opened: tally.opened,
@@ -283,7 +287,11 @@ fn connections(tally: &Tally) -> Connections {
             mean: ratio(tally.connection_requests, tally.connections_counted),
             max: tally.connection_requests_max,
         },
-        tls: None,
+        tls: tls.as_ref().map(|agreed| TlsFigures {
+            full: tally.tls_full,
+            resumed: tally.tls_resumed,
+            ..agreed.clone()
+        }),
     }
 }
 

@@ -113,6 +113,10 @@ pub struct Tally {
     pub no_ports: u64,
     /// SYNs that were sent again.
     pub syn_retransmits: u64,
+    /// Full TLS handshakes.
+    pub tls_full: u64,
+    /// TLS handshakes that resumed an earlier session.
+    pub tls_resumed: u64,
     /// Connections that have ended or were open at the end, for the mean.
     pub connections_counted: u64,
     /// Requests on those.
@@ -217,6 +221,18 @@ impl Recorder {
         self.latency.connect.record(connect_ns);
     }
 
+    /// A TLS handshake is complete; it took so long beyond TCP.
+    #[inline]
+    pub fn secured(&mut self, handshake_ns: Nanos, resumed: bool) {
+        if resumed {
+            self.tally.tls_resumed += 1;
+            self.latency.tls_resumed.record(handshake_ns);
+        } else {
+            self.tally.tls_full += 1;
+            self.latency.tls.record(handshake_ns);
+        }
+    }
+
     /// A response is complete. Its time of completion decides to which second it belongs.
     #[inline]
     pub fn completed(&mut self, exchange: &Exchange) {
@@ -281,6 +297,12 @@ impl Recorder {
         self.seconds.response.record(response_ns);
         self.pages.failed(page, Some(response_ns));
         self.faults.add(fault);
+    }
+
+    /// Requests so far with a complete response, and those that failed.
+    #[must_use]
+    pub fn ended(&self) -> (u64, u64) {
+        (self.completed, self.failed)
     }
 
     /// Called once a pass: hands a second over when it is past.

@@ -11,8 +11,13 @@ use super::distribution::Summary;
 use super::errors::{FaultKind, Phase};
 use super::recorder::Encoding;
 
+mod hold;
 mod watch;
 
+pub use hold::{
+    Aborted, Capacity, HoldResult, LevelResult, OwnMemory, PerConnection, ServerMemory,
+    TargetResult,
+};
 pub use watch::{ProcessSample, Sample, WatchRow};
 
 /// The schema that this is.
@@ -65,6 +70,9 @@ pub struct RunResult {
     pub series: Vec<SeriesRow>,
     /// What was watched, one row a source.
     pub watch: Vec<WatchRow>,
+    /// What `hold` adds; of other commands nothing.
+    #[serde(flatten)]
+    pub hold: Option<HoldResult>,
 }
 
 /// The most rows in [`RunResult::pages`].
@@ -214,7 +222,24 @@ pub struct Connections {
     /// How many requests a connection carried.
     pub requests_per_connection: RequestsPerConnection,
     /// What TLS agreed on; null on plain HTTP.
-    pub tls: Option<serde_json::Value>,
+    pub tls: Option<TlsFigures>,
+}
+
+/// What the TLS handshakes came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsFigures {
+    /// The version, such as "TLSv1.3"; null where no handshake was complete.
+    pub version: Option<String>,
+    /// The cipher suite, as IANA names it.
+    pub suite: Option<String>,
+    /// The group of the key exchange, as `--tls-groups` takes it.
+    pub group: Option<String>,
+    /// Whether the server's certificate was verified.
+    pub verified: bool,
+    /// Full handshakes.
+    pub full: u64,
+    /// Handshakes that resumed an earlier session.
+    pub resumed: u64,
 }
 
 /// How many requests a connection carried.

@@ -78,6 +78,7 @@ pub fn open_run() -> (RunResult, Circumstances) {
         probe: None,
         series: (1..=10).map(|second| row(f64::from(second), 1_000, 1_000.0)).collect(),
         watch: Vec::new(),
+        hold: None,
     };
     let circumstances = Circumstances {
         open_model: true,

@@ -57,6 +57,10 @@ pub struct Latencies {
     pub wait: Distribution,
     /// TCP alone.
     pub connect: Distribution,
+    /// A full TLS handshake alone.
+    pub tls: Distribution,
+    /// A resumed one alone.
+    pub tls_resumed: Distribution,
     /// From the real send to the first byte.
     pub first_byte: Distribution,
     /// What the generator was late by.
@@ -150,6 +154,8 @@ impl Latencies {
         self.ok.merge(&other.ok);
         self.wait.merge(&other.wait);
         self.connect.merge(&other.connect);
+        self.tls.merge(&other.tls);
+        self.tls_resumed.merge(&other.tls_resumed);
         self.first_byte.merge(&other.first_byte);
         self.lag.merge(&other.lag);
     }
@@ -164,6 +170,8 @@ impl Default for Latencies {
             ok: empty(),
             wait: empty(),
             connect: empty(),
+            tls: empty(),
+            tls_resumed: empty(),
             first_byte: empty(),
             lag: empty(),
         }
@@ -216,6 +224,8 @@ impl Tally {
         self.unexpected_bytes += other.unexpected_bytes;
         self.no_ports += other.no_ports;
         self.syn_retransmits += other.syn_retransmits;
+        self.tls_full += other.tls_full;
+        self.tls_resumed += other.tls_resumed;
         self.connections_counted += other.connections_counted;
         self.connection_requests += other.connection_requests;
         self.connection_requests_max =

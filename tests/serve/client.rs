@@ -15,8 +15,16 @@ pub fn start() -> Server {
 }
 
 pub fn start_with(threads: usize, stall: Option<Stall>) -> Server {
-    let http = "127.0.0.1:0".parse().expect("an address");
-    Server::start(&ServePlan { http, threads, cpus: Vec::new(), stall }).expect("a server")
+    let http = "127.0.0.1:0".parse().ok();
+    Server::start(&ServePlan {
+        http,
+        https: None,
+        identity: None,
+        threads,
+        cpus: Vec::new(),
+        stall,
+    })
+    .expect("a server")
 }
 
 /// One answer.
@@ -28,8 +36,8 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-pub struct Client {
-    pub stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    pub stream: S,
     /// Bytes that were read and not yet used.
     read: Vec<u8>,
 }
@@ -42,15 +50,21 @@ impl Client {
     pub fn from(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
+        Self::over(stream)
+    }
+
+    pub fn finish(&mut self) {
+        self.stream.shutdown(Shutdown::Write).expect("shuts down");
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn over(stream: S) -> Self {
         Self { stream, read: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).expect("sends");
-    }
-
-    pub fn finish(&mut self) {
-        self.stream.shutdown(Shutdown::Write).expect("shuts down");
     }
 
     pub fn get(&mut self, path: &str) -> Answer {

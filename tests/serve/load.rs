@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use ringload::serve::ServeError;
 
 use super::client::{Client, start, start_with, wait_until};
 
@@ -93,13 +94,16 @@ fn a_port_that_is_taken_is_not_shared() {
     let server = start_with(2, None);
     for threads in [1, 2] {
         let config = ringload::plan::serve::ServePlan {
-            http: server.address(),
+            http: Some(server.address()),
+            https: None,
+            identity: None,
             threads,
             cpus: Vec::new(),
             stall: None,
         };
         let error = ringload::serve::Server::start(&config).err().expect("refused");
-        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+        let ServeError::Listen { address, error, .. } = error else { panic!("{error}") };
+        assert_eq!((address, error.kind()), (server.address(), std::io::ErrorKind::AddrInUse));
     }
 }
 

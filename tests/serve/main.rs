@@ -5,5 +5,7 @@ mod cases;
 mod client;
 mod corpus;
 mod framing;
+mod https;
 mod load;
 mod paths;
+mod secure;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{LINGER_NS, Worker};
+use super::{LINGER_NS, Model, Worker};
 use crate::clock::{Clock, Nanos};
 use crate::engine::connection::{Receive, State};
 use crate::engine::deadlines::Deadline;
@@ -18,6 +18,13 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             let state = self.connections[slot as usize].state;
             match (state, deadline) {
                 (State::Connecting, _) => self.connect_timed_out(slot, now)?,
+                (State::Handshaking, _) => {
+                    let begun_ns = self.connections[slot as usize].begun_ns;
+                    self.close_by_us(slot)?;
+                    self.gate.failed(begun_ns, now);
+                    let fault = fault::of_kind(Phase::Tls, FaultKind::Timeout, now);
+                    self.timed_out(slot, fault, now)?;
+                }
                 (State::Queued, _) => self.gave_up_waiting(slot, deadline, now)?,
                 (State::Busy, _) => {
                     let scanner = &self.connections[slot as usize].scanner;
@@ -59,12 +66,25 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         }
     }
 
+    /// No session can be begun: a fault of this machine's.
+    pub(super) fn not_begun(
+        &mut self,
+        slot: Slot,
+        error: &rustls::Error,
+        now: Nanos,
+    ) -> io::Result<()> {
+        let begun_ns = self.connections[slot as usize].begun_ns;
+        self.deadlines.clear(slot);
+        self.connections[slot as usize].enter(State::Empty);
+        self.gate.failed(begun_ns, now);
+        self.fail(slot, fault::of_tls(Phase::Tls, error, false, now), now)
+    }
+
     /// No port was free: the request is held back, until its connection's time is over.
     pub(super) fn hold_back(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         let begun_ns = self.connections[slot as usize].begun_ns;
         let Some(request) = &mut self.connections[slot as usize].request else {
-            self.slot_is_free(slot);
-            return Ok(());
+            return self.nothing_came(slot, now);
         };
         let deadline_ns =
             *request.deadline_ns.get_or_insert(begun_ns + self.plan.connect_timeout_ns);
@@ -96,6 +116,16 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         })
     }
 
+    /// A connection that was opened without a request, ahead of the clock or to be held, is not to
+    /// be.
+    fn nothing_came(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
+        if matches!(self.model, Model::Hold(_)) {
+            return self.rest(slot, now);
+        }
+        self.slot_is_free(slot);
+        Ok(())
+    }
+
     fn end_failed(
         &mut self,
         slot: Slot,
@@ -107,9 +137,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         connection.client_left = None;
         connection.carry = Vec::new();
         let Some(request) = connection.request.take() else {
-            // One that was opened ahead of the clock.
-            self.slot_is_free(slot);
-            return Ok(());
+            return self.nothing_came(slot, now);
         };
         if request.recorded {
             record(self, &request);
@@ -126,8 +154,14 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     /// The stream ended.
     pub(super) fn end_of_stream(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         self.connections[slot as usize].at_end = true;
+        self.stream_ended(slot, now)
+    }
+
+    /// Nothing more will come.
+    pub(super) fn stream_ended(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         match self.connections[slot as usize].state {
-            State::Idle => self.idle_closed(slot),
+            State::Handshaking => self.handshake_failed(slot, FaultKind::Closed, now),
+            State::Idle => self.idle_closed(slot, now),
             State::Lingering => {
                 self.close_by_server(slot)?;
                 self.after_request(slot, now)
@@ -138,6 +172,17 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                     return Ok(());
                 }
                 let connection = &mut self.connections[slot as usize];
+                let cut = connection.secure.as_ref().is_some_and(|secure| !secure.peer_closed)
+                    && connection.scanner.stage() == Stage::UntilClose;
+                if cut {
+                    // Anyone can send a FIN; the server's own end is a close_notify (RFC 8446, 6.1).
+                    let fault = Fault {
+                        detail: "no-close-notify",
+                        ..fault::of_kind(Phase::Body, FaultKind::Truncated, now)
+                    };
+                    self.close_by_server(slot)?;
+                    return self.fail(slot, fault, now);
+                }
                 match connection.scanner.finish(&mut connection.carry) {
                     // The end of the stream was the end of the body.
                     Ok(()) => self.exchange_done(slot, false, now),
@@ -155,7 +200,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     /// The connection broke.
     pub(super) fn broken(&mut self, slot: Slot, errno: i32, now: Nanos) -> io::Result<()> {
         match self.connections[slot as usize].state {
-            State::Idle => self.idle_closed(slot),
+            State::Idle => self.idle_closed(slot, now),
             State::Lingering => {
                 self.close_by_server(slot)?;
                 self.after_request(slot, now)
@@ -171,6 +216,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 };
                 self.close_by_server(slot)?;
                 self.fail(slot, fault::of_errno(phase, errno, now), now)
+            }
+            State::Handshaking => {
+                let fault = fault::of_errno(Phase::Tls, errno, now);
+                self.end_handshake(slot, fault, true, now)
             }
             // The chain's connect completes before its receive, unless the chain was cancelled.
             State::Connecting => Ok(()),
@@ -202,29 +251,28 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     }
 
     /// The server closed a connection that nothing was asked on: no error.
-    fn idle_closed(&mut self, slot: Slot) -> io::Result<()> {
+    fn idle_closed(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         self.close_by_server(slot)?;
-        self.idle_is_gone(slot);
-        Ok(())
+        self.idle_is_gone(slot, now)
     }
 
-    fn idle_is_gone(&mut self, slot: Slot) {
+    fn idle_is_gone(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
+        if matches!(self.model, Model::Hold(_)) {
+            return self.rest(slot, now);
+        }
+
         // A client, and a place of the closed model, keeps its slot while it thinks.
         if self.is_open() && !self.has_clients() {
             self.slot_is_free(slot);
         }
+        Ok(())
     }
 
     /// Bytes on a connection on which nothing is asked.
     pub(super) fn unexpected_bytes(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         let lingering = self.connections[slot as usize].state == State::Lingering;
         self.unexpected_bytes_after(slot)?;
-        if lingering {
-            self.after_request(slot, now)
-        } else {
-            self.idle_is_gone(slot);
-            Ok(())
-        }
+        if lingering { self.after_request(slot, now) } else { self.idle_is_gone(slot, now) }
     }
 
     /// Such a connection is not used again.
@@ -255,6 +303,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
 
     pub(super) fn close_by_us(&mut self, slot: Slot) -> io::Result<()> {
         self.recorder.tally.closed_by_us += 1;
+        self.say_end(slot)?;
         self.close(slot)
     }
 

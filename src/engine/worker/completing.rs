@@ -17,6 +17,9 @@ const LARGE_BODY_LEN: u64 = 16 * 1024;
 impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn complete(&mut self, completion: Completion, now: Nanos) -> io::Result<()> {
         let token = completion.token;
+        if token.kind() == Kind::SendPooled {
+            return self.pooled_sent(token, completion.result, now);
+        }
         let slot = token.slot();
         let generation = self.connections.get(slot as usize).map(|found| found.generation);
         if generation != Some(token.generation()) {
@@ -27,7 +30,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             return Ok(());
         }
         match token.kind() {
-            Kind::Socket => self.not_connected(slot, -completion.result, now),
+            Kind::Socket => {
+                self.hello_was_silenced(slot);
+                self.not_connected(slot, -completion.result, now)
+            }
             Kind::Connect if completion.result == 0 => self.connected(slot, now),
             Kind::Connect => self.not_connected(slot, -completion.result, now),
             Kind::Send if self.connections[slot as usize].sending && completion.result > 0 => {
@@ -39,19 +45,30 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             Kind::Discard => self.discarded(slot, completion.result, now),
             // Only failures complete: there was nothing to cancel or to close.
             Kind::Cancel | Kind::Shutdown | Kind::Close => Ok(()),
+            Kind::SendPooled => unreachable!("it was seen to before"),
             Kind::Accept => unreachable!("a worker accepts nothing"),
         }
     }
 
     fn connected(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
-        self.gate.made();
         let connect_ns = now - self.connections[slot as usize].begun_ns;
         self.recorder.connected(connect_ns);
+        if let Model::Hold(hold) = &mut self.model {
+            hold.connected(connect_ns);
+        }
         let tally = &mut self.recorder.tally;
         tally.opened += 1;
         tally.open += 1;
         tally.peak_open = tally.peak_open.max(tally.open);
         tally.syn_retransmits += syns_sent_again(connect_ns);
+        if self.security.is_some() {
+            self.shake_hands(slot, now);
+            return Ok(());
+        }
+        self.gate.made();
+        if let Model::Hold(hold) = &mut self.model {
+            hold.made(slot);
+        }
         match self.connections[slot as usize].request.take() {
             Some(mut request) => {
                 let page = &self.pages[request.page as usize];
@@ -67,6 +84,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 self.deadlines.clear(slot);
                 self.connections[slot as usize].enter(State::Idle);
                 self.idle.push_last(0, slot);
+                if matches!(self.model, Model::Hold(_)) {
+                    self.rest(slot, now)?;
+                }
             }
         }
         Ok(())
@@ -147,7 +167,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn feed_starved(&mut self) -> io::Result<()> {
         while let Some(slot) = self.starved.pop() {
             let state = self.connections[slot as usize].state;
-            if matches!(state, State::Busy | State::Idle | State::Lingering) {
+            if !matches!(state, State::Empty | State::Queued | State::Connecting) {
                 self.receive_again(slot)?;
             }
         }
@@ -155,7 +175,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     }
 
     /// Arms the receive anew where none is pending and one is needed.
-    fn receive_again(&mut self, slot: Slot) -> io::Result<()> {
+    pub(super) fn receive_again(&mut self, slot: Slot) -> io::Result<()> {
         if self.connections[slot as usize].receive != Receive::None {
             return Ok(());
         }
@@ -173,6 +193,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
 
     fn bytes(&mut self, slot: Slot, buffer: BufferId, len: usize, now: Nanos) -> io::Result<()> {
         self.recorder.tally.received_bytes += len as u64;
+        if self.security.is_some() {
+            return self.records(slot, buffer, len, now);
+        }
         let connection = &mut self.connections[slot as usize];
         if connection.state != State::Busy {
             self.ring.recycle(buffer);
@@ -235,6 +258,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let request = connection.request.take().expect("a busy connection has a request");
         connection.carried += 1;
         connection.carry = Vec::new();
+        let peer_closed = connection.secure.as_ref().is_some_and(|secure| secure.peer_closed);
         let scanner = &connection.scanner;
         let body = scanner.body();
         let (keep_alive, last) = (scanner.keep_alive(), connection.left == 0);
@@ -257,7 +281,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         self.request_ended(request.recorded);
         if leftover {
             self.unexpected_bytes_after(slot)?;
-        } else if !keep_alive {
+        } else if !keep_alive || peer_closed {
             return self.linger(slot, now);
         } else if last || self.connections[slot as usize].sending {
             // A response that came before its request had left ends the connection: what is

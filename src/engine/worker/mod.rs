@@ -6,7 +6,9 @@
 mod closing;
 mod completing;
 mod demand;
+mod hold;
 mod opening;
+mod records;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,13 +23,16 @@ use super::batching::{Batch, Batching};
 use super::connection::Connection;
 use super::deadlines::Deadlines;
 use super::gate::Gate;
+use super::hold::LevelStats;
 use super::lists::Lists;
+use super::secure::Security;
 use crate::clock::{Clock, MICROSECOND, MILLISECOND, Nanos, SECOND};
 use crate::plan::pages::Picker;
 use crate::plan::{Arrive, Spin};
 use crate::ring::{AddressId, BytesId, Counters, Ring, Slot, Wait};
 use crate::stats::Recorder;
 use crate::stats::worker_stats::WorkerStats;
+use crate::tls::{Client, Handshake};
 
 use demand::Model;
 
@@ -39,6 +44,9 @@ const SPIN_STRETCH_NS: Nanos = 60 * MICROSECOND;
 /// A request up to this length fits the send buffer of a socket that has nothing to send: it
 /// starts no smaller (`tcp_wmem`, tcp(7)).
 const SENT_AT_ONCE_LEN: usize = 4_096;
+/// Handshakes that are taken a step further before what they have to say is sent: each costs some
+/// 50 µs and more (docs/BENCHMARKING.md, TLS), and the first should not wait for the last.
+const HANDSHAKES_A_PASS: u32 = 4;
 /// How long the server's FIN is waited for (contract, "What happens").
 const LINGER_NS: Nanos = 20 * MILLISECOND;
 
@@ -65,6 +73,10 @@ pub struct Outcome {
     pub no_buffers: u64,
     /// The ring's own counters.
     pub ring: Counters,
+    /// What the TLS handshakes came to.
+    pub handshake: Option<Handshake>,
+    /// What was recorded of each level of a hold.
+    pub levels: Vec<LevelStats>,
     /// Whether a stop ended it.
     pub interrupted: bool,
     /// Whether it ended because all requests that were asked for were started.
@@ -140,6 +152,12 @@ pub struct Worker<'a, R, C> {
     /// whose length is known is thrown away uncopied. For all connections alike, since one that
     /// changes its way of receiving with each page pays for it each time.
     bulk: bool,
+    /// Of connections over TLS.
+    security: Option<Security>,
+    /// Steps of handshakes taken since the last enter.
+    costly: u32,
+    /// Completions were left for the next pass.
+    left_over: bool,
     /// Chains pushed since the last enter.
     opens: u32,
     /// Slots whose receive found no buffer: armed anew once the buffers are given back.
@@ -219,6 +237,12 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             batch_want: 1,
             no_buffers: 0,
             bulk: false,
+            security: plan.tls.as_ref().map(|tls| {
+                let client = Client::new(&tls.settings, &tls.roots);
+                Security::new(client.expect("it was tried when the job was made"), tls.resume)
+            }),
+            costly: 0,
+            left_over: false,
             opens: 0,
             starved: Vec::with_capacity(slots as usize),
             contended: None,
@@ -292,6 +316,9 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             if completions == 0 && self.begun == begun {
                 self.polled_for_nothing(now);
             }
+            if matches!(self.model, Model::Hold(_)) {
+                self.publish_held();
+            }
         }
     }
 
@@ -310,12 +337,26 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
     fn enter_and_complete(&mut self, now: Nanos, wake_ns: Nanos) -> io::Result<u32> {
         let wait = self.wait(now, wake_ns);
         self.ring.enter(wait)?;
+        // An enter may have taken nothing; what it left is taken by a later one.
+        if let Some(security) = self.security.as_mut().filter(|_| self.ring.queued() == 0) {
+            security.pool.submit();
+        }
         let now = self.clock.now();
         self.event_ns = now;
+        self.costly = 0;
+        self.left_over = false;
         let mut completions = 0;
         while let Some(completion) = self.ring.next() {
             self.complete(completion, now)?;
             completions += 1;
+            if self.costly == HANDSHAKES_A_PASS {
+                // What is ready to be sent does not wait for the rest.
+                self.left_over = true;
+                break;
+            }
+        }
+        if let Some(security) = self.security.as_mut().filter(|_| !self.left_over) {
+            security.pool.completed();
         }
         self.ring.publish();
         self.feed_starved()?;
@@ -333,7 +374,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
         // The kernel connects to a near server while it takes the chain: a look at once, before
         // the wait, tells when.
         let opens = std::mem::take(&mut self.opens);
-        if sleep_ns == 0 || opens > 0 {
+        if sleep_ns == 0 || opens > 0 || self.left_over {
             return Wait::POLL;
         }
         let batch = match self.model {
@@ -462,7 +503,12 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             batch_wait_ns: self.batching.longest_ns(),
             batch_want: self.batch_want,
             no_buffers: self.no_buffers,
+            handshake: self.security.as_ref().and_then(|security| security.handshake),
             ring: self.ring.counters(),
+            levels: match &self.model {
+                Model::Hold(hold) => hold.levels(),
+                Model::Closed(_) | Model::Open(_) => Vec::new(),
+            },
             interrupted: self.interrupted,
             fulfilled,
         };

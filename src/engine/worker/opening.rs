@@ -19,11 +19,11 @@ const HEAD_RECEIVE_LEN: u32 = 2_048;
 /// The next operation of a chain waits for this one, which completes only where it fails.
 const QUIET_LINK: Flags = Flags { link: true, skip_success: true };
 /// The next operation of a chain waits for this one, which completes in any case.
-const LINK: Flags = Flags { link: true, skip_success: false };
+pub(super) const LINK: Flags = Flags { link: true, skip_success: false };
 /// Completes only where it fails.
-const QUIET: Flags = Flags { link: false, skip_success: true };
+pub(super) const QUIET: Flags = Flags { link: false, skip_success: true };
 /// Completes, and ends a chain.
-const PLAIN: Flags = Flags { link: false, skip_success: false };
+pub(super) const PLAIN: Flags = Flags { link: false, skip_success: false };
 
 impl<R: Ring, C: Clock> Worker<'_, R, C> {
     /// Makes sure that the slot has a connection behind it.
@@ -115,6 +115,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             None => now + self.plan.connect_timeout_ns,
         };
         self.deadlines.set(slot, Deadline::Connect, deadline_ns);
+        if let Err(error) = self.begin_session(slot) {
+            return self.not_begun(slot, &error, now);
+        }
         let chain_len = 4 + self.plan.options.len() as u32 + 1;
         self.ring.reserve(chain_len)?;
         self.push_socket(slot, source)?;
@@ -156,7 +159,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     ) -> io::Result<()> {
         let token = self.token(Kind::Connect, slot);
         self.ring.push(Op::Connect { slot, address }, token, LINK);
-        if let Some(request) = request {
+        if self.security.is_some() {
+            self.push_hello(slot);
+        } else if let Some(request) = request {
             let (bytes, len) = self.take_bytes(slot, request.page);
             let sending = self.connections[slot as usize].sending;
             let flags = if sending { LINK } else { QUIET_LINK };
@@ -191,6 +196,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             self.ring.push(Op::Cancel { token: armed }, token, QUIET);
             self.connections[slot as usize].receive = Receive::None;
         }
+        if self.security.is_some() {
+            self.recorder.tally.reused += u64::from(self.connections[slot as usize].carried > 0);
+            return self.send_on(slot, request, now);
+        }
         let (bytes, len) = self.take_bytes(slot, request.page);
         let flags = if self.connections[slot as usize].sending { PLAIN } else { QUIET };
         let token = self.token(Kind::Send, slot);
@@ -200,6 +209,28 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         }
         self.recorder.tally.sent_bytes += u64::from(len);
         self.recorder.tally.reused += u64::from(self.connections[slot as usize].carried > 0);
+        self.sent(slot, &mut request, now);
+        let connection = &mut self.connections[slot as usize];
+        connection.enter(State::Busy);
+        connection.chained = false;
+        connection.request = Some(request);
+        Ok(())
+    }
+
+    /// Sends a request over a session that is established.
+    pub(super) fn send_on(
+        &mut self,
+        slot: Slot,
+        mut request: Request,
+        now: Nanos,
+    ) -> io::Result<()> {
+        self.take_bytes(slot, request.page);
+        self.connections[slot as usize].sending = false;
+        self.send_secure(slot, Some(request.page))?;
+        if self.connections[slot as usize].receive == Receive::None {
+            self.ring.reserve(1)?;
+            self.push_receive(slot);
+        }
         self.sent(slot, &mut request, now);
         let connection = &mut self.connections[slot as usize];
         connection.enter(State::Busy);
@@ -246,7 +277,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
 
     /// Empties the slot: what is pending on it ends, and what completes late is dropped.
     pub(super) fn push_close(&mut self, slot: Slot) -> io::Result<()> {
-        self.ring.reserve(2)?;
+        self.ring.reserve(3)?;
         let connection = &self.connections[slot as usize];
         let pending = match connection.receive {
             // The receive is a link of the chain, which the connect holds up.
@@ -262,10 +293,25 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             let token = self.token(Kind::Cancel, slot);
             self.ring.push(Op::Cancel { token: armed }, token, QUIET);
         }
+        let connecting = connection.state == State::Connecting;
+        let sending = match &connection.secure {
+            _ if connecting => None,
+            Some(secure) => {
+                let pool = self.security.as_ref().map(|security| &security.pool);
+                pool.zip(secure.pending).map(|(pool, index)| pool.token(index))
+            }
+            None => connection.sending.then(|| self.token(Kind::Send, slot)),
+        };
+        if let Some(sending) = sending {
+            // Nor a pending send.
+            let token = self.token(Kind::Cancel, slot);
+            self.ring.push(Op::Cancel { token: sending }, token, QUIET);
+        }
         let token = self.token(Kind::Close, slot);
         self.ring.push(Op::Close { slot }, token, QUIET);
         let connection = &mut self.connections[slot as usize];
         connection.receive = Receive::None;
+        connection.secure = None;
         connection.generation = (connection.generation + 1) % Token::GENERATIONS;
         Ok(())
     }

@@ -36,6 +36,9 @@ impl fmt::Display for Description {
             line("picked", if self.pick == "random" { "at random" } else { "in order" })?;
         }
         line("network", &self.network.to_string())?;
+        if let Some(tls) = &self.network.tls {
+            line("TLS", &tls.to_string())?;
+        }
         line("threads", &format!("{} on CPU {}", self.threads, numbers(&self.cpus)))?;
         if !self.server_cpus.is_empty() {
             line("embedded server", &format!("on CPU {}", numbers(&self.server_cpus)))?;
@@ -78,6 +81,9 @@ impl Amount {
 
     /// The model and how much.
     fn load(&self) -> String {
+        if let (Some(levels), Some(dwell_s)) = (&self.levels, self.dwell_s) {
+            return self.held(levels, dwell_s);
+        }
         let mut text = match (&self.rate, &self.connections) {
             (Some(rate), _) => {
                 let spacing = self.arrivals.unwrap_or("even");
@@ -98,8 +104,22 @@ impl Amount {
         text
     }
 
+    /// The levels of connections, and what goes over them.
+    fn held(&self, levels: &[u32], dwell_s: f64) -> String {
+        let levels: Vec<String> = levels.iter().map(|&level| format_count(level.into())).collect();
+        let traffic = self.traffic.as_deref().unwrap_or("idle");
+        let first = if self.first_request == Some(true) { "one request each, then " } else { "" };
+        format!(
+            "{} connections, each level held for {dwell_s} s: {first}{traffic}",
+            levels.join(" ")
+        )
+    }
+
     /// What ends it.
     fn ends(&self) -> String {
+        if self.levels.is_some() {
+            return "after the last level".to_owned();
+        }
         let count = self.requests.map(|n| format!("after {}", format_counted(n, self.arrival())));
         let time = self.duration_s.map(|s| format!("after {s} s"));
         let both: Vec<String> = count.into_iter().chain(time).collect();

@@ -60,6 +60,12 @@ impl Buffers {
         &self.memory[index * self.buffer_len..][..len]
     }
 
+    pub(super) fn bytes_mut(&mut self, buffer: BufferId, len: usize) -> &mut [u8] {
+        // The same rules as for reading it.
+        self.bytes(buffer, len);
+        &mut self.memory[usize::from(buffer.0) * self.buffer_len..][..len]
+    }
+
     pub(super) fn recycle(&mut self, buffer: BufferId) {
         let holder = &mut self.holders[usize::from(buffer.0)];
         assert!(

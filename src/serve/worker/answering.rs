@@ -4,7 +4,7 @@ use std::io;
 
 use super::super::action::{Action, After, Ready};
 use super::super::answer::{self, Answer, CHUNK, Content};
-use super::super::connection::{Owner, Piece, Sending, Slow, State, Stream, Then};
+use super::super::connection::{Piece, Sending, Slow, State, Stream, Then};
 use super::super::request::Keep;
 use super::super::store::{FILLER, LARGE};
 use super::{QUIET, Worker};
@@ -72,7 +72,8 @@ impl Worker {
             other => other.unwrap_or(After::Keep),
         };
         let single = !output.several && output.follow.is_none();
-        if single && after != After::Linger && first.len <= MAX_SEND_NOW {
+        let lingers = after == After::Linger || after == After::Cut && more;
+        if single && !lingers && first.len <= MAX_SEND_NOW {
             return self.send_now(slot, first, after);
         }
         let then = match (output.follow, after) {
@@ -82,23 +83,36 @@ impl Worker {
         let piece = if output.several {
             self.store.lend(&mut self.ring, &self.gathered)
         } else {
-            Piece { bytes: first.bytes, from: 0, to: first.len, owner: Owner::All }
+            Piece::of(first)
         };
         self.send(slot, piece, then)
     }
 
     /// Sends an answer without a completion.
     fn send_now(&mut self, slot: Slot, ready: Ready, after: After) -> io::Result<()> {
+        let piece = Piece::of(ready);
+        match &mut self.connections[slot as usize].tls {
+            None => self.submit_now(slot, piece, after),
+            Some(secure) => {
+                secure.say(piece, after == After::Close);
+                self.seal_now(slot, after)
+            }
+        }
+    }
+
+    /// Sends bytes as they are without a completion.
+    pub(super) fn submit_now(&mut self, slot: Slot, piece: Piece, after: After) -> io::Result<()> {
         let connection = &mut self.connections[slot as usize];
-        let Ready { bytes, len, .. } = ready;
-        connection.sent = Piece { bytes, from: 0, to: len, owner: Owner::All };
-        let op = Op::SendNow { slot, bytes, from: 0, to: len };
+        let Piece { bytes, from, to, .. } = piece;
+        connection.sent = piece;
+        let op = Op::SendNow { slot, bytes, from, to };
         let token = connection.token(Kind::Send, slot);
         if after == After::Keep {
             connection.sent_in_pass = self.pass;
             return self.push(op, token, QUIET);
         }
         connection.state = State::Departing;
+        connection.tls = None;
         if connection.counted {
             self.shared.closed();
         }
@@ -109,8 +123,20 @@ impl Worker {
         self.cancel_receive(slot)
     }
 
-    /// Sends bytes with a completion.
+    /// Sends a part of an answer with a completion.
     pub(super) fn send(&mut self, slot: Slot, piece: Piece, then: Then) -> io::Result<()> {
+        let Some(secure) = &mut self.connections[slot as usize].tls else {
+            return self.submit(slot, piece, then);
+        };
+        secure.say(piece, then.ends());
+        match self.seal(slot)? {
+            Some(piece) => self.submit(slot, piece, then),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends bytes as they are with a completion.
+    pub(super) fn submit(&mut self, slot: Slot, piece: Piece, then: Then) -> io::Result<()> {
         let since_ns = self.clock.now();
         let connection = &mut self.connections[slot as usize];
         connection.state = State::Sending(Sending { piece, then, since_ns });
@@ -131,10 +157,16 @@ impl Worker {
                 }
                 sending.piece.from += sent;
                 if sending.piece.from < sending.piece.to {
-                    return self.send(slot, sending.piece, sending.then);
+                    return self.submit(slot, sending.piece, sending.then);
                 }
                 self.store.take_back(sending.piece);
-                self.then(slot, sending.then)
+                if !connection.has_more() {
+                    return self.then(slot, sending.then);
+                }
+                match self.seal(slot)? {
+                    Some(piece) => self.submit(slot, piece, sending.then),
+                    None => Ok(()),
+                }
             }
             // The socket did not take all of an answer that was sent without a completion.
             before @ (State::Ready | State::Departing) => {
@@ -148,7 +180,8 @@ impl Worker {
                 let mut piece = connection.sent;
                 piece.from += u32::try_from(result).unwrap_or(0);
                 let then = if departing { Then::Close } else { Then::Ready };
-                self.send(slot, piece, then)
+                self.keep_lent(&piece);
+                self.submit(slot, piece, then)
             }
             other => {
                 connection.state = other;
@@ -159,10 +192,14 @@ impl Worker {
 
     /// Goes on when bytes are sent.
     fn then(&mut self, slot: Slot, then: Then) -> io::Result<()> {
+        let connection = &self.connections[slot as usize];
+        if connection.has_failed() {
+            return self.give_up(slot);
+        }
         match then {
             Then::Ready => self.go_on(slot),
-            Then::Close if self.connections[slot as usize].input.is_empty() => self.close(slot),
-            Then::Close | Then::Linger => self.linger(slot),
+            Then::Close | Then::Cut if connection.input.is_empty() => self.close(slot),
+            Then::Close | Then::Cut | Then::Linger => self.linger(slot),
             Then::Act(action, arrived_ns) => {
                 let mut output = Output::default();
                 self.act(slot, action, arrived_ns, &mut output)?;
@@ -178,6 +215,9 @@ impl Worker {
     /// A connection's timer is due.
     pub(super) fn due(&mut self, slot: Slot) -> io::Result<()> {
         let connection = &mut self.connections[slot as usize];
+        if connection.tls.as_ref().is_some_and(|secure| secure.is_shaking()) {
+            return self.close(slot);
+        }
         match std::mem::replace(&mut connection.state, State::Ready) {
             State::Delayed(ready) => {
                 let more = !connection.input.is_empty();
@@ -208,7 +248,7 @@ impl Worker {
         let piece = self.store.lend(&mut self.ring, &answer.head());
         let stream = Stream { answer, left: answer.body_len() };
         let then = match answer.content {
-            _ if answer.head_only => Then::after(After::answer(answer.keep)),
+            _ if answer.head_only => Then::after(After::answer(&answer)),
             _ => Then::Stream(Box::new(stream)),
         };
         self.send(slot, piece, then)
@@ -230,7 +270,7 @@ impl Worker {
             answer::push_last_chunks(&mut end, stream.left);
             (self.store.lend(&mut self.ring, &end), true)
         };
-        let after = After::answer(stream.answer.keep);
+        let after = After::answer(&stream.answer);
         self.send(slot, piece, if last { Then::after(after) } else { Then::Stream(stream) })
     }
 
@@ -261,7 +301,7 @@ impl Worker {
         let piece = self.store.filler(&mut self.ring, slow.next_len());
         slow.step += 1;
         let last = slow.step == slow.steps;
-        let after = After::answer(slow.answer.keep);
+        let after = After::answer(&slow.answer);
         self.send(slot, piece, if last { Then::after(after) } else { Then::Slow(slow) })
     }
 
@@ -279,16 +319,6 @@ impl Worker {
         }
         let text = serde_json::to_string(&self.shared.stats())?;
         let piece = self.store.lend(&mut self.ring, &answer::json(&text, head_only, keep));
-        self.send(slot, piece, Then::after(After::answer(keep)))
-    }
-}
-
-impl Then {
-    fn after(after: After) -> Self {
-        match after {
-            After::Keep => Self::Ready,
-            After::Close => Self::Close,
-            After::Linger => Self::Linger,
-        }
+        self.send(slot, piece, Then::after(After::saying(keep)))
     }
 }

@@ -22,6 +22,7 @@ impl Worker {
             {
                 self.look_again(slot);
             }
+            State::Ready | State::Silent if !broken => return self.part(slot),
             State::Ready | State::Silent | State::Lingering => return self.close(slot),
             State::Delayed(_) | State::Pausing(_) if broken => return self.close(slot),
             // A client may close its side and wait for the answer.
@@ -64,6 +65,7 @@ impl Worker {
         if connection.ended {
             return self.close(slot);
         }
+        connection.tls = None;
         // The kernel shuts down on a thread of its own and looks at the slot only then, so that
         // the slot may not be emptied before that has completed.
         connection.state = State::Shutting;
@@ -109,6 +111,7 @@ impl Worker {
         if connection.counted {
             self.shared.closed();
         }
+        self.drop_session(slot);
         if let State::Sending(sending) = before {
             self.push(Op::Cancel { token: send }, cancel, QUIET)?;
             // The cancel is submitted before any send that may use the bytes next.

@@ -10,6 +10,7 @@
 mod answering;
 mod closing;
 mod requests;
+mod securing;
 
 use std::io;
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use std::time::Duration;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
 
-use super::connection::{Connection, Receive, State};
+use super::connection::{Connection, Piece, Receive, State};
 use super::recall::Recall;
+use super::secure::Secure;
 use super::stats::{Pass, Shared};
 use super::store::Store;
 use super::timers::Timers;
@@ -28,9 +30,8 @@ use crate::clock::{Clock, MILLISECOND, Monotonic, Nanos, SECOND};
 use crate::plan::serve::Stall;
 use crate::ring::kernel::KernelRing;
 use crate::ring::{BufferId, Completion, Flags, Kind, Op, Ring, Slot, Token, Wait};
+use crate::tls;
 
-/// The slot of the listener.
-pub const LISTENER: Slot = 0;
 /// The longest chain of operations that is pushed.
 const CHAIN: u32 = 4;
 /// After a refused accept, mostly for want of a slot.
@@ -41,6 +42,8 @@ const SWEEP: Nanos = 10 * SECOND;
 const SEND_TIMEOUT: Nanos = 60 * SECOND;
 /// Bytes waiting on a connection, above which nothing more is received for it.
 const MAX_INPUT: usize = 128 * 1024;
+
+use securing::HANDSHAKE_TIMEOUT;
 
 /// Operations whose success says nothing new.
 const QUIET: Flags = Flags { link: false, skip_success: true };
@@ -73,16 +76,22 @@ pub struct Worker {
     scratch: Vec<u8>,
     /// Answers to pipelined requests that are sent as one.
     gathered: Vec<u8>,
-    /// When to accept again; `None`: an accept is armed.
-    accept_at_ns: Option<Nanos>,
+    /// By slot: they have the first ones.
+    listeners: Vec<Listener>,
+    /// Encrypted answers that were sent without a completion in this pass.
+    lent: Vec<Piece>,
+    /// The same of the pass before.
+    lent_before: Vec<Piece>,
     sweep_at_ns: Nanos,
     stopped: bool,
 }
 
 /// What a worker is made of.
 pub struct Parts {
-    /// A ring of this thread, with the listener in [`LISTENER`].
+    /// A ring of this thread, with the listeners in its first slots.
     pub ring: KernelRing,
+    /// For each of them in turn what its connections are over: TLS, or nothing.
+    pub listeners: Vec<Option<tls::Server>>,
     /// The server's clock; its zero is the server's start.
     pub clock: Monotonic,
     /// What the threads share.
@@ -95,10 +104,18 @@ pub struct Parts {
     pub stall: Option<Stall>,
 }
 
+/// A listener of this thread.
+struct Listener {
+    /// What its connections are over; `None`: plain TCP.
+    tls: Option<tls::Server>,
+    /// When to accept again; `None`: an accept is armed.
+    accept_at_ns: Option<Nanos>,
+}
+
 impl Worker {
     /// A worker that has not begun.
     pub fn new(parts: Parts) -> Self {
-        let Parts { ring, clock, shared, thread, stop, stall } = parts;
+        let Parts { ring, listeners, clock, shared, thread, stop, stall } = parts;
         let now_ns = clock.now();
         Self {
             ring,
@@ -118,7 +135,12 @@ impl Worker {
             later: Vec::new(),
             scratch: Vec::new(),
             gathered: Vec::new(),
-            accept_at_ns: Some(now_ns),
+            listeners: listeners
+                .into_iter()
+                .map(|tls| Listener { tls, accept_at_ns: Some(now_ns) })
+                .collect(),
+            lent: Vec::new(),
+            lent_before: Vec::new(),
             sweep_at_ns: now_ns + SWEEP,
             stopped: false,
         }
@@ -145,6 +167,7 @@ impl Worker {
             self.completed(completion)?;
         }
         self.resume()?;
+        self.take_back_lent();
         self.ring.publish();
         Ok(())
     }
@@ -164,10 +187,13 @@ impl Worker {
         while let Some(slot) = self.timers.pop(&mut self.connections, now_ns) {
             self.due(slot)?;
         }
-        if self.accept_at_ns.is_some_and(|at_ns| at_ns <= now_ns) {
-            self.accept_at_ns = None;
-            let token = Token::new(Kind::Accept, 0, LISTENER);
-            self.push(Op::AcceptMulti { listener: LISTENER }, token, Flags::default())?;
+        for index in 0..self.listeners.len() {
+            let at_ns = &mut self.listeners[index].accept_at_ns;
+            if at_ns.take_if(|at_ns| *at_ns <= now_ns).is_some() {
+                let listener = index as Slot;
+                let token = Token::new(Kind::Accept, 0, listener);
+                self.push(Op::AcceptMulti { listener }, token, Flags::default())?;
+            }
         }
         if self.sweep_at_ns <= now_ns {
             self.sweep_at_ns = now_ns + SWEEP;
@@ -181,8 +207,9 @@ impl Worker {
             return Wait::POLL;
         }
         let stall_ns = self.stall.map(|stall| stall.at_ns);
-        let others = [self.timers.next_ns(), self.accept_at_ns, stall_ns];
-        let due_ns = others.into_iter().flatten().fold(self.sweep_at_ns, Nanos::min);
+        let accepts = self.listeners.iter().map(|listener| listener.accept_at_ns);
+        let others = [self.timers.next_ns(), stall_ns].into_iter().chain(accepts);
+        let due_ns = others.flatten().fold(self.sweep_at_ns, Nanos::min);
         let timeout_ns = Some(due_ns.saturating_sub(self.clock.now()));
         Wait { want: 1, timeout_ns, min_wait_ns: 0 }
     }
@@ -202,28 +229,38 @@ impl Worker {
             | Kind::Shutdown
             | Kind::Close
             | Kind::Connect
-            | Kind::Discard => Ok(()),
+            | Kind::Discard
+            | Kind::SendPooled => Ok(()),
         }
     }
 
     fn accepted(&mut self, completion: Completion) -> io::Result<()> {
+        let listener = completion.token.slot() as usize;
         if let Ok(slot) = Slot::try_from(completion.result) {
-            self.open(slot)?;
+            self.open(slot, listener)?;
         }
         if !completion.more {
             self.stopped = self.stop.load(Ordering::Acquire);
             let pause_ns = if completion.result < 0 { ACCEPT_RETRY } else { 0 };
-            self.accept_at_ns = Some(self.clock.now() + pause_ns);
+            self.listeners[listener].accept_at_ns = Some(self.clock.now() + pause_ns);
         }
         Ok(())
     }
 
-    fn open(&mut self, slot: Slot) -> io::Result<()> {
+    fn open(&mut self, slot: Slot, listener: usize) -> io::Result<()> {
         let index = slot as usize;
+        let server = self.listeners[listener].tls.as_ref();
+        let session = server.map(tls::Server::session).transpose().map_err(io::Error::other)?;
+        let tls = session.map(|session| Box::new(Secure::new(session)));
         if index >= self.connections.len() {
             self.connections.resize_with(index + 1, Connection::free);
         }
-        self.connections[index].open();
+        let is_secure = tls.is_some();
+        self.connections[index].open(tls);
+        if is_secure {
+            let due_ns = self.clock.now() + HANDSHAKE_TIMEOUT;
+            self.timers.set(&mut self.connections, slot, due_ns);
+        }
         self.shared.opened();
         self.counted.connections += 1;
         // A connection that carries one request is closed without a receive to cancel.
@@ -269,6 +306,9 @@ impl Worker {
 
     /// Takes bytes that were received.
     fn data(&mut self, slot: Slot, buffer: BufferId, len: usize) -> io::Result<()> {
+        if self.connections[slot as usize].tls.is_some() {
+            return self.records(slot, buffer, len);
+        }
         let arrived_ns = self.clock.now();
         let connection = &self.connections[slot as usize];
         if connection.can_answer(self.pass)
@@ -303,6 +343,12 @@ impl Worker {
         };
         if !wanted || connection.ended || connection.receive != Receive::Off {
             return Ok(());
+        }
+        if connection.tls.is_some() && connection.requests == 0 {
+            // As when it was opened: it may carry one request.
+            connection.receive = Receive::Once;
+            let token = connection.token(Kind::Receive, slot);
+            return self.push(Op::Receive { slot, len: 0 }, token, Flags::default());
         }
         connection.receive = Receive::Multi;
         let token = connection.token(Kind::ReceiveMulti, slot);

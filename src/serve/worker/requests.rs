@@ -68,16 +68,20 @@ impl Worker {
 
     /// Goes on with what waits on a connection, if it may be answered.
     pub(super) fn go_on(&mut self, slot: Slot) -> io::Result<()> {
+        if self.connections[slot as usize].has_failed() {
+            return self.give_up(slot);
+        }
         if self.connections[slot as usize].can_answer(self.pass) {
             self.process_input(slot)?;
             let connection = &self.connections[slot as usize];
             if connection.ended && matches!(connection.state, State::Ready) {
                 if connection.can_answer(self.pass) {
                     // What is left is no complete request and never will be.
-                    return self.close(slot);
+                    return self.part(slot);
                 }
                 self.look_again(slot);
             }
+            self.speak(slot)?;
         } else if matches!(self.connections[slot as usize].state, State::Ready) {
             self.look_again(slot);
         }
@@ -191,6 +195,9 @@ impl Worker {
         } else if connection.requests == 0 && connection.counted {
             connection.counted = false;
             self.counted.not_counted += 1;
+            if let Some(resumed) = connection.tls.as_ref().and_then(|secure| secure.resumed()) {
+                self.counted.handshakes_not_counted.count(resumed);
+            }
             self.shared.closed();
         }
     }
@@ -229,7 +236,7 @@ impl Worker {
                 let connection = &mut self.connections[slot as usize];
                 connection.state = State::Silent;
                 if connection.ended {
-                    return self.close(slot);
+                    return self.part(slot);
                 }
             }
             Action::Reset => return self.reset(slot),
