@@ -37,7 +37,8 @@ impl Beside {
         let probe = match &watching.probe {
             None => None,
             Some(url) => {
-                Some(Probe::start(url, false).map_err(|error| Failure::Use(error.to_string()))?)
+                let tls = watching.probe_tls.as_ref();
+                Some(Probe::start(url, tls).map_err(|error| Failure::Use(error.to_string()))?)
             }
         };
         Ok(Self { watch, sources: watching.sources.clone(), probe })

@@ -16,6 +16,7 @@ use crate::net;
 use crate::plan::ParsedUrl;
 use crate::plan::pages::Scheme;
 use crate::stats::{FaultKind, Phase};
+use crate::tls::Settings;
 
 /// What is received at once.
 const BUFFER_LEN: usize = 16 * 1024;
@@ -29,13 +30,17 @@ pub(super) struct Destination {
 
 impl Destination {
     /// Resolves and encodes, once.
-    pub(super) fn of(url: &ParsedUrl, insecure: bool) -> Result<Self, ProbeError> {
+    pub(super) fn of(url: &ParsedUrl, tls: Option<&Settings>) -> Result<Self, ProbeError> {
         let found = net::resolve(&url.host, url.port, None).map_err(ProbeError::Resolve)?;
         // A name that resolves has an address.
         let address = net::answering(found, LIMIT).addresses[0];
         let tls = match url.scheme {
             Scheme::Http => None,
-            Scheme::Https => Some(Tls::new(&url.host, insecure).map_err(ProbeError::Tls)?),
+            Scheme::Https => {
+                let usual = || Settings::new(&url.host);
+                let settings = tls.cloned().unwrap_or_else(usual);
+                Some(Tls::new(&settings).map_err(ProbeError::Tls)?)
+            }
         };
         Ok(Self { address, request: request(url)?, tls })
     }
@@ -120,7 +125,7 @@ fn scan_failure(error: ScanError) -> ProbeFailure {
 fn failure(phase: Phase, error: &io::Error) -> ProbeFailure {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let (kind, detail) = match (tls, error.raw_os_error(), error.kind()) {
-        (Some(error), ..) => return super::tls::failure(error),
+        (Some(error), ..) => return super::tls::failure(phase, error),
         // A socket's time limit ends a call with EAGAIN (socket(7), SO_RCVTIMEO).
         (_, _, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
             (FaultKind::Timeout, String::new())

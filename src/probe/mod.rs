@@ -20,6 +20,7 @@ use crate::net::ResolveError;
 use crate::plan::ParsedUrl;
 use crate::stats::result::ProbeResult;
 use crate::stats::{FaultKind, Phase};
+use crate::tls::Settings;
 
 use attempt::Destination;
 
@@ -94,12 +95,12 @@ impl fmt::Display for ProbeFailure {
 impl Probe {
     /// Starts one: the first request leaves at once, the next ones a second apart. The name is
     /// resolved here, once, and of its addresses the first is probed that belongs to the family
-    /// that answers. `insecure`: certificates are not verified.
+    /// that answers. `tls` is how an `https` URL is asked; without it as anybody would.
     ///
     /// # Errors
     /// Where the name does not resolve or the URL cannot be asked for.
-    pub fn start(url: &ParsedUrl, insecure: bool) -> Result<Self, ProbeError> {
-        let destination = Destination::of(url, insecure)?;
+    pub fn start(url: &ParsedUrl, tls: Option<&Settings>) -> Result<Self, ProbeError> {
+        let destination = Destination::of(url, tls)?;
         let outcomes = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = mpsc::channel();
         let written = Arc::clone(&outcomes);
