@@ -175,7 +175,7 @@ fn memory_is_small() {
         let line = status.lines().find(|line| line.starts_with(key)).expect(key);
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     };
-    assert!(kib("VmHWM:") <= 12 * 1024, "{status}");
+    assert!(kib("VmHWM:") <= 8 * 1024, "{status}");
     assert!(kib("RssAnon:") <= 1024, "{status}");
     assert!(kib("Threads:") == 1, "{status}");
 }

@@ -20,7 +20,8 @@ pub(super) fn meaning(args: WatchArgs) -> WatchCommand {
 /// The same without clap, where the arguments are nothing but `watch` and flags that are right, each
 /// followed by its value; else `None`, and clap has the word.
 ///
-/// A third of the memory of `watch` would else be clap's code and what reads the rest of the flags.
+/// Of 3.3 MiB that `watch` would have resident, 0.6 MiB would be clap's code and what looks at the
+/// machine for other commands (docs/watch.md).
 pub(super) fn without_clap(arguments: &[OsString]) -> Option<WatchCommand> {
     let mut words = arguments.iter().skip(1).map(|word| word.to_str());
     if words.next()?? != "watch" {
