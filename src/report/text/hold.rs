@@ -368,7 +368,7 @@ mod tests {
         for part in [
             "connections     open    memory     peak      PSS     each   kernel",
             "      5,000    5,000   6.86MiB  6.86MiB  3.43MiB     600B     2MiB █████████████",
-            "          0        0      4MiB     4MiB     2MiB        -     2MiB ███████▋",
+            "          0        0      4MiB  4.00MiB     2MiB        -     2MiB ███████▋",
             "connections connect p95   probe p50   probe max      failed",
             "      5,000       150µs       300µs      1.20ms      1 of 12",
             "at 5,000     server closed 7 of them",
