@@ -46,6 +46,9 @@ impl<F: FnMut(Nanos)> Ring for Hooked<F> {
     fn reserve(&mut self, n: u32) -> io::Result<()> {
         self.ring.reserve(n)
     }
+    fn queued(&self) -> u32 {
+        self.ring.queued()
+    }
     fn sq_len(&self) -> u32 {
         self.ring.sq_len()
     }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use super::Failure;
 use crate::observe::interface;
 use crate::observe::watch::{Source, Watch, Zero};
-use crate::plan::{Target, Watching};
+use crate::plan::{ParsedUrl, Plan, Target, Watching};
 use crate::probe::{self, Probe, ProbeOutcome};
 use crate::stats::result::{ProbeResult, WatchRow};
+use crate::tls::Settings;
 
 /// From one sample to the next, unless told.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
@@ -26,7 +27,8 @@ impl Beside {
     ///
     /// # Errors
     /// Where something cannot be watched or asked that was asked for.
-    pub(super) fn start(watching: &Watching, interval: Duration) -> Result<Self, Failure> {
+    pub(super) fn start(plan: &Plan, interval: Duration) -> Result<Self, Failure> {
+        let watching = &plan.watching;
         let watch = match &watching.sources[..] {
             [] => None,
             sources => Some(
@@ -37,7 +39,8 @@ impl Beside {
         let probe = match &watching.probe {
             None => None,
             Some(url) => {
-                Some(Probe::start(url, false).map_err(|error| Failure::Use(error.to_string()))?)
+                let started = Probe::start(url, &probe_settings(plan, url));
+                Some(started.map_err(|error| Failure::Use(error.to_string()))?)
             }
         };
         Ok(Self { watch, sources: watching.sources.clone(), probe })
@@ -87,6 +90,17 @@ impl Beside {
         });
         (watch, probe)
     }
+}
+
+/// The probe is asked as the target is: with its certificates, and where it is the same host under
+/// the same name.
+fn probe_settings(plan: &Plan, url: &ParsedUrl) -> Settings {
+    let of_host = Settings::new(&url.host);
+    let Some(tls) = &plan.tls else { return of_host };
+    let is_target = matches!(&plan.target, Target::Origin { host, .. } if *host == url.host);
+    let server_name =
+        if is_target { tls.settings.server_name.clone() } else { of_host.server_name };
+    Settings { server_name, ..tls.settings.clone() }
 }
 
 /// Adds what is watched unless told: who listens on the port of a local target.

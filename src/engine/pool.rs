@@ -101,7 +101,7 @@ impl Pool {
         self.queued.push(index);
     }
 
-    /// What is queued is being submitted.
+    /// What is queued was submitted.
     pub(super) fn submit(&mut self) {
         self.submitted.append(&mut self.queued);
     }

@@ -336,10 +336,11 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
     /// One enter, at most until `wake_ns`, and all that it completed.
     fn enter_and_complete(&mut self, now: Nanos, wake_ns: Nanos) -> io::Result<u32> {
         let wait = self.wait(now, wake_ns);
-        if let Some(security) = &mut self.security {
+        self.ring.enter(wait)?;
+        // An enter may have taken nothing; what it left is taken by a later one.
+        if let Some(security) = self.security.as_mut().filter(|_| self.ring.queued() == 0) {
             security.pool.submit();
         }
-        self.ring.enter(wait)?;
         let now = self.clock.now();
         self.event_ns = now;
         self.costly = 0;

@@ -1,14 +1,14 @@
 //! A hold: a row a level with a bar, what a connection costs, and how many would fit.
 
 use super::super::page::{Page, Style};
-use super::{connections, counted, errors, generator, requests, statuses, verdict};
+use super::{connections, errors, generator, requests, statuses, verdict};
 use crate::judge::hold::first_failed;
 use crate::judge::objective::Objective;
 use crate::judge::words::time;
 use crate::stats::result::{
     Aborted, Capacity, HoldResult, LevelResult, PerConnection, ProbeResult, RunResult,
 };
-use crate::units::{format_bytes, format_count};
+use crate::units::{format_bytes, format_count, format_counted};
 
 /// Columns of a bar.
 const BAR: usize = 13;
@@ -243,7 +243,7 @@ fn probe(page: &mut Page, target: &Shown<'_>, is_one_of_two: bool) {
     let Some(probe) = target.probe else { return };
     let of = if is_one_of_two { format!("{}: ", target.url) } else { String::new() };
     let Some((level, at_s)) = first_failed(target.levels) else {
-        let text = format!("{of}{} answered in time", counted(probe.sent, "probe"));
+        let text = format!("{of}{} answered in time", format_counted(probe.sent, "probe"));
         return page.entry("Probe", &text, Style::Good);
     };
     let why = probe.failures.iter().max_by_key(|(_, count)| **count);
