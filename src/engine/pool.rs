@@ -96,6 +96,21 @@ impl Pool {
         self.free[usize::from(size)].push(index);
     }
 
+    /// A send under this token has ended, whatever has become of its connection.
+    pub(super) fn ended(&mut self, token: Token) {
+        let index = token.slot();
+        if token.kind() == Kind::SendPooled && self.token(index) == token {
+            self.keep(index);
+            self.give_back(index);
+        }
+    }
+
+    /// How many are lent to sends that have a completion of their own, or were given it.
+    pub(super) fn waited_for(&self) -> usize {
+        let free: usize = self.free.iter().map(Vec::len).sum();
+        self.lent.len() - free - self.queued.len() - self.submitted.len()
+    }
+
     /// They are sent without waiting.
     pub(super) fn sent_now(&mut self, index: Index) {
         self.queued.push(index);
