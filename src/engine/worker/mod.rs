@@ -490,6 +490,7 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
                 self.ring.recycle(buffer);
             }
             if let Some(security) = &mut self.security {
+                security.pool.silenced(completion.token);
                 security.pool.ended(completion.token);
             }
         }

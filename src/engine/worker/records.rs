@@ -62,16 +62,6 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             Some(index);
     }
 
-    /// The chain ended before its ClientHello, which will have no completion.
-    pub(super) fn hello_was_silenced(&mut self, slot: Slot) {
-        if let (Some(security), Some(secure)) =
-            (&mut self.security, &mut self.connections[slot as usize].secure)
-            && let Some(index) = secure.pending.take()
-        {
-            security.pool.give_back(index);
-        }
-    }
-
     /// TCP is connected; the ClientHello is on its way.
     pub(super) fn shake_hands(&mut self, slot: Slot, now: Nanos) {
         let connection = &mut self.connections[slot as usize];
