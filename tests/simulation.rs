@@ -162,6 +162,8 @@ fn check(seed: u64, protocol: Protocol, trace: bool) {
     stats.check_identities();
     assert_eq!(outcome.ring.cq_overflows, 0, "the completion queue overflowed");
     assert_eq!(truth.buffers_out, 0, "a buffer was lost");
+    assert_eq!(outcome.sends_pending, truth.pending_sends as usize, "bytes of the pool were lost");
+    assert_eq!(outcome.idle_with_buffers, 0, "an idle connection owns a buffer");
     assert!(
         stats.completed as usize <= truth.handed() + closes_as_end(&truth),
         "answers that nobody gave"

@@ -33,7 +33,7 @@ pub(super) fn meaning(args: RunArgs, machine: &Machine) -> Result<RunCommand, Mi
     let target = place.target(server_cpus);
     let dial = dial::dial(args.dial, &target)?;
     let tls = tls::tls(&args.tls, &place)?;
-    let watching = watching::watching(args.watching)?;
+    let watching = watching::watching(args.watching, &args.tls, std::slice::from_ref(&place))?;
     let (label, output) = output(args.output)?;
     let access = Access {
         origin: place.origin(),

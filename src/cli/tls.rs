@@ -10,6 +10,7 @@ use super::mistake::{Mistake, wrong};
 use super::pages::Place;
 use super::pem;
 use crate::plan::Tls;
+use crate::plan::pages::ParsedUrl;
 use crate::tls::{Group, Identity, Settings, Versions};
 use crate::units;
 
@@ -54,30 +55,44 @@ pub(super) fn tls(args: &TlsArgs, place: &Place) -> Result<Option<Tls>, Mistake>
     if !place.is_https() {
         return Ok(None);
     }
-    if args.insecure && args.cacert.is_some() {
-        wrong!("-k verifies nothing, so --cacert would be of no use; leave one of them out");
-    }
     if place.embedded && args.cacert.is_some() {
         wrong!(
             "embedded+tls makes its certificate anew and it is trusted already, so --cacert does \
              not go with it; leave --cacert out"
         );
     }
-    let versions = args.tls.unwrap_or_default();
     let host = if place.embedded { EMBEDDED_NAME } else { &place.origin().host };
-    let server_name = args.sni.as_deref().unwrap_or(host);
+    let settings = settings(args, args.sni.as_deref().unwrap_or(host))?;
+    Ok(Some(Tls { settings, resume: args.tls_resume.unwrap_or(0.0) }))
+}
+
+/// What the flags mean for a probe of an https URL beside a load of these places. `--sni` is the
+/// name of their host, and of no other.
+pub(super) fn probe(
+    args: &TlsArgs,
+    url: &ParsedUrl,
+    places: &[Place],
+) -> Result<Settings, Mistake> {
+    let of_target = places.iter().any(|place| place.origin().host == url.host);
+    settings(args, args.sni.as_deref().filter(|_| of_target).unwrap_or(&url.host))
+}
+
+fn settings(args: &TlsArgs, server_name: &str) -> Result<Settings, Mistake> {
+    if args.insecure && args.cacert.is_some() {
+        wrong!("-k verifies nothing, so --cacert would be of no use; leave one of them out");
+    }
+    let versions = args.tls.unwrap_or_default();
     if let Err(why) = self::server_name(server_name) {
         wrong!("the URL's host \"{}\": {why}; give one with --sni", server_name.escape_debug());
     }
-    let settings = Settings {
+    Ok(Settings {
         insecure: args.insecure,
         trusted: args.cacert.as_deref().map(trusted).transpose()?,
         identity: identity(args)?,
         versions,
         groups: groups(&args.tls_groups, versions)?,
         ..Settings::new(server_name)
-    };
-    Ok(Some(Tls { settings, resume: args.tls_resume.unwrap_or(0.0) }))
+    })
 }
 
 /// The certificates of `--cacert`.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Failure;
 use crate::observe::interface;
 use crate::observe::watch::{Source, Watch, Zero};
-use crate::plan::{ParsedUrl, Plan, Target, Watching};
+use crate::plan::{Target, Watching};
 use crate::probe::{self, Probe, ProbeOutcome};
 use crate::stats::result::{ProbeResult, WatchRow};
 use crate::tls::Settings;
@@ -27,8 +27,7 @@ impl Beside {
     ///
     /// # Errors
     /// Where something cannot be watched or asked that was asked for.
-    pub(super) fn start(plan: &Plan, interval: Duration) -> Result<Self, Failure> {
-        let watching = &plan.watching;
+    pub(super) fn start(watching: &Watching, interval: Duration) -> Result<Self, Failure> {
         let watch = match &watching.sources[..] {
             [] => None,
             sources => Some(
@@ -39,7 +38,9 @@ impl Beside {
         let probe = match &watching.probe {
             None => None,
             Some(url) => {
-                let started = Probe::start(url, &probe_settings(plan, url));
+                let settings = watching.probe_tls.clone();
+                let settings = settings.unwrap_or_else(|| Settings::new(&url.host));
+                let started = Probe::start(url, &settings);
                 Some(started.map_err(|error| Failure::Use(error.to_string()))?)
             }
         };
@@ -90,17 +91,6 @@ impl Beside {
         });
         (watch, probe)
     }
-}
-
-/// The probe is asked as the target is: with its certificates, and where it is the same host under
-/// the same name.
-fn probe_settings(plan: &Plan, url: &ParsedUrl) -> Settings {
-    let of_host = Settings::new(&url.host);
-    let Some(tls) = &plan.tls else { return of_host };
-    let is_target = matches!(&plan.target, Target::Origin { host, .. } if *host == url.host);
-    let server_name =
-        if is_target { tls.settings.server_name.clone() } else { of_host.server_name };
-    Settings { server_name, ..tls.settings.clone() }
 }
 
 /// Adds what is watched unless told: who listens on the port of a local target.

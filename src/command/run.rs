@@ -69,7 +69,7 @@ fn load(mut plan: Plan, output: &Output) -> Result<(RunResult, Option<i32>), Fai
     let clock = Monotonic::start();
     let mut live = Live::new(jobs.len());
     let mut shown = Shown::new(mode(output), planned(&plan));
-    let beside = Beside::start(&plan, beside::INTERVAL)?;
+    let beside = Beside::start(&plan.watching, beside::INTERVAL)?;
     let started_at = Timestamp::now();
     let run = engine::run(jobs, features, clock, signals.counter(), |worker, second| {
         live.push(worker, second);

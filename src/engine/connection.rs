@@ -120,6 +120,14 @@ impl Connection {
         }
     }
 
+    /// Whether it owns memory in which there is nothing.
+    pub(super) fn has_spare_memory(&self) -> bool {
+        let is_spare = |bytes: &Vec<u8>| bytes.is_empty() && bytes.capacity() > 0;
+        let secure = self.secure.as_ref();
+        is_spare(&self.carry)
+            || secure.is_some_and(|tls| is_spare(&tls.incoming) || is_spare(&tls.behind))
+    }
+
     /// Changes the state along an arrow of the picture.
     pub(super) fn enter(&mut self, to: State) {
         use State::{Busy, Connecting, Empty, Handshaking, Idle, Lingering, Queued};

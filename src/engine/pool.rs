@@ -13,6 +13,9 @@ const SMALLEST_LEN: usize = 1_024;
 /// Sizes, each twice the one before. The largest holds what a request may be at most.
 const SIZES: usize = 24;
 
+/// No slot: of bytes that are free.
+const NOBODY: Slot = Slot::MAX;
+
 /// Which bytes of the pool.
 pub(super) type Index = u32;
 
@@ -92,8 +95,37 @@ impl Pool {
 
     /// They are not needed any more.
     pub(super) fn give_back(&mut self, index: Index) {
-        let size = self.lent[index as usize].size;
+        let Lent { size, slot, .. } = &mut self.lent[index as usize];
+        *slot = NOBODY;
+        let size = *size;
         self.free[usize::from(size)].push(index);
+    }
+
+    /// A chain ended before its ClientHello, where this completion is that of its socket: the send
+    /// will have none.
+    pub(super) fn silenced(&mut self, token: Token) {
+        let is_its =
+            |lent: &Lent| (lent.slot, lent.generation) == (token.slot(), token.generation());
+        if token.kind() == Kind::Socket
+            && let Some(index) = self.lent.iter().position(is_its)
+        {
+            self.give_back(index as Index);
+        }
+    }
+
+    /// A send under this token has ended, whatever has become of its connection.
+    pub(super) fn ended(&mut self, token: Token) {
+        let index = token.slot();
+        if token.kind() == Kind::SendPooled && self.token(index) == token {
+            self.keep(index);
+            self.give_back(index);
+        }
+    }
+
+    /// How many are lent to sends that have a completion of their own, or were given it.
+    pub(super) fn waited_for(&self) -> usize {
+        let free: usize = self.free.iter().map(Vec::len).sum();
+        self.lent.len() - free - self.queued.len() - self.submitted.len()
     }
 
     /// They are sent without waiting.

@@ -4,7 +4,7 @@ use rustls::Error;
 
 use super::pool::{Index, Pool};
 use crate::clock::Nanos;
-use crate::tls::{Client, ClientSession, Handshake, Progress, Roots, Settings};
+use crate::tls::{Client, ClientSession, Handshake, Progress, Roots, Settings, encrypted_len};
 
 /// How a worker's connections are made over TLS.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub(super) struct Secure {
     pub(super) peer_closed: bool,
     /// Bytes on their way that the socket did not take at once.
     pub(super) pending: Option<Index>,
+    /// What goes behind them: nothing may overtake a part of a record.
+    pub(super) behind: Vec<u8>,
 }
 
 /// Bytes of a record's header, the last two of which are the length of what follows (RFC 8446, 5.1).
@@ -67,6 +69,7 @@ impl Secure {
             established: false,
             peer_closed: false,
             pending: None,
+            behind: Vec::new(),
         }
     }
 
@@ -94,6 +97,20 @@ impl Secure {
             all.peer_closed |= progress.peer_closed;
         }
         Ok(all)
+    }
+
+    /// Puts what is to be sent behind what is on its way.
+    pub(super) fn queue_behind(&mut self, output: &mut Vec<u8>, plain: &[u8]) {
+        self.behind.append(output);
+        if plain.is_empty() {
+            return;
+        }
+        let from = self.behind.len();
+        self.behind.resize(from + encrypted_len(plain.len()), 0);
+        // Where the keys are used up the connection has ended.
+        let written = self.session.encrypt(plain, &mut self.behind[from..]);
+        self.peer_closed |= written.is_err();
+        self.behind.truncate(from + written.unwrap_or(0));
     }
 
     /// How many bytes at least are missing from the record that is cut, as far as it tells; at

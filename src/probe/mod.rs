@@ -97,8 +97,8 @@ impl fmt::Display for ProbeFailure {
 impl Probe {
     /// Starts one: the first request leaves at once, the next ones a second apart. The name is
     /// resolved here, once, and of its addresses the first is probed that belongs to the family
-    /// that answers. Over HTTPS by these
-    /// settings; each probe makes a full handshake, as somebody who comes anew.
+    /// that answers. Over HTTPS by these settings; each probe makes a full handshake, as somebody
+    /// who comes anew.
     ///
     /// # Errors
     /// Where the name does not resolve or the URL cannot be asked for.

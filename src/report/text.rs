@@ -2,6 +2,7 @@
 //! how long it took, what went wrong, who was the limit.
 
 mod hold;
+mod watched;
 
 use serde_json::Value;
 
@@ -36,6 +37,7 @@ pub fn render(result: &RunResult, color: bool) -> String {
     errors(&mut page, result);
     pages(&mut page, result);
     connections(&mut page, result);
+    watched::watched(&mut page, result);
     generator(&mut page, result);
     verdict(&mut page, result);
     page.finish()

@@ -83,7 +83,7 @@ pub(super) fn climb(
     let course = course(&site.plan);
     let planned = Planned { duration_ns: Some(course.length_ns()), ..Planned::default() };
     let shown = Progress::new(mode(output), planned);
-    let beside = Beside::start(&site.plan, sample_interval(&site.plan))?;
+    let beside = Beside::start(&site.plan.watching, sample_interval(&site.plan))?;
     let started_at = Timestamp::now();
     let cap = site.jobs.first().map(cap);
     let jobs = std::mem::take(&mut site.jobs);

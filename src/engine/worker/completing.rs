@@ -21,6 +21,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             return self.pooled_sent(token, completion.result, now);
         }
         let slot = token.slot();
+        if let Some(security) = &mut self.security {
+            // Also of a connection that is gone.
+            security.pool.silenced(token);
+        }
         let generation = self.connections.get(slot as usize).map(|found| found.generation);
         if generation != Some(token.generation()) {
             // Of a connection that is gone.
@@ -30,10 +34,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             return Ok(());
         }
         match token.kind() {
-            Kind::Socket => {
-                self.hello_was_silenced(slot);
-                self.not_connected(slot, -completion.result, now)
-            }
+            Kind::Socket => self.not_connected(slot, -completion.result, now),
             Kind::Connect if completion.result == 0 => self.connected(slot, now),
             Kind::Connect => self.not_connected(slot, -completion.result, now),
             Kind::Send if self.connections[slot as usize].sending && completion.result > 0 => {

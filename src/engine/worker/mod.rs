@@ -20,7 +20,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::assignment::{Assignment, Demand};
 use super::batching::{Batch, Batching};
-use super::connection::Connection;
+use super::connection::{Connection, State};
 use super::deadlines::Deadlines;
 use super::gate::Gate;
 use super::hold::LevelStats;
@@ -75,6 +75,10 @@ pub struct Outcome {
     pub ring: Counters,
     /// What the TLS handshakes came to.
     pub handshake: Option<Handshake>,
+    /// Sends over TLS that had not ended.
+    pub sends_pending: usize,
+    /// Connections that were idle and owned memory for bytes of which there were none.
+    pub idle_with_buffers: usize,
     /// What was recorded of each level of a hold.
     pub levels: Vec<LevelStats>,
     /// Whether a stop ended it.
@@ -485,8 +489,17 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             if let Some(buffer) = completion.buffer {
                 self.ring.recycle(buffer);
             }
+            if let Some(security) = &mut self.security {
+                security.pool.silenced(completion.token);
+                security.pool.ended(completion.token);
+            }
         }
         self.ring.publish();
+        let idle_with_buffers = self
+            .connections
+            .iter()
+            .filter(|connection| connection.state == State::Idle && connection.has_spare_memory())
+            .count();
         let fulfilled = !self.interrupted && self.end_ns.is_none_or(|end_ns| now < end_ns);
         self.recorder.tally.unfinished += self.in_flight_recorded;
         for slot in 0..self.connections.len() {
@@ -505,6 +518,8 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             no_buffers: self.no_buffers,
             handshake: self.security.as_ref().and_then(|security| security.handshake),
             ring: self.ring.counters(),
+            sends_pending: self.security.as_ref().map_or(0, |tls| tls.pool.waited_for()),
+            idle_with_buffers,
             levels: match &self.model {
                 Model::Hold(hold) => hold.levels(),
                 Model::Closed(_) | Model::Open(_) => Vec::new(),

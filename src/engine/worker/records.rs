@@ -62,16 +62,6 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             Some(index);
     }
 
-    /// The chain ended before its ClientHello, which will have no completion.
-    pub(super) fn hello_was_silenced(&mut self, slot: Slot) {
-        if let (Some(security), Some(secure)) =
-            (&mut self.security, &mut self.connections[slot as usize].secure)
-            && let Some(index) = secure.pending.take()
-        {
-            security.pool.give_back(index);
-        }
-    }
-
     /// TCP is connected; the ClientHello is on its way.
     pub(super) fn shake_hands(&mut self, slot: Slot, now: Nanos) {
         let connection = &mut self.connections[slot as usize];
@@ -206,13 +196,17 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         if room == 0 {
             return Ok(());
         }
+        let secure = connection.secure.as_mut().expect("it is over TLS");
+        if secure.pending.is_some() {
+            secure.queue_behind(&mut security.output, plain);
+            return Ok(());
+        }
         ring.reserve(1)?;
         let index = security.pool.take(ring, room, slot, connection.generation);
         let bytes = security.pool.get(index).bytes;
         let target = ring.bytes_mut(bytes);
         target[..first].copy_from_slice(&security.output);
         security.output.clear();
-        let secure = connection.secure.as_mut().expect("it is over TLS");
         let mut to = first;
         if !plain.is_empty() {
             match secure.session.encrypt(plain, &mut target[first..]) {
@@ -250,7 +244,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let lent = security.pool.get(index);
         let connection = self.connections.get_mut(lent.slot as usize);
         let alive = connection.filter(|connection| connection.generation == lent.generation);
-        let Some((connection, secure)) = alive.and_then(|connection| {
+        let Some((sending, secure)) = alive.and_then(|connection| {
             let secure = connection.secure.as_mut()?;
             Some((&mut connection.sending, secure))
         }) else {
@@ -263,22 +257,29 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         if !waited && !whole && (result >= 0 || result == -libc::EAGAIN) {
             // The rest goes when there is room for it.
             security.pool.keep(index);
-            security.pool.set(index, lent.from + sent, lent.to);
+            let (slot, bytes, from, to) = (lent.slot, lent.bytes, lent.from + sent, lent.to);
+            if secure.pending.is_some() {
+                // That of an earlier one first.
+                let rest = &self.ring.bytes_mut(bytes)[from as usize..to as usize];
+                secure.behind.extend_from_slice(rest);
+                security.pool.give_back(index);
+                return Ok(());
+            }
+            security.pool.set(index, from, to);
             secure.pending = Some(index);
-            *connection = true;
+            *sending = true;
             self.ring.reserve(1)?;
-            let op = Op::Send {
-                slot: lent.slot,
-                bytes: lent.bytes,
-                from: lent.from + sent,
-                to: lent.to,
-            };
-            self.ring.push(op, token, PLAIN);
+            self.ring.push(Op::Send { slot, bytes, from, to }, token, PLAIN);
             return Ok(());
+        }
+        let goes_on = waited && whole;
+        if goes_on {
+            security.output.clear();
+            security.output.append(&mut secure.behind);
         }
         if waited {
             secure.pending = None;
-            *connection = false;
+            *sending = false;
         } else {
             security.pool.keep(index);
         }
@@ -292,7 +293,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             };
             return self.end_handshake(lent.slot, fault, false, now);
         }
-        // Else the receive that is armed says what became of the connection.
+        if goes_on {
+            return self.send_secure(lent.slot, None);
+        }
+        // The receive that is armed says what became of the connection.
         Ok(())
     }
 

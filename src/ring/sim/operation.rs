@@ -56,11 +56,12 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Sends out of the pool among the operations that have yet to begin.
+    /// Sends out of the pool that have yet to begin, or whose completion is yet to be posted.
     pub(super) fn sends(&self) -> usize {
         match self {
             Self::Issue(chain) => chain.iter().filter(|entry| entry.is_pooled_send()).count(),
-            Self::Retry { .. } | Self::Post(_) => 0,
+            Self::Post(completion) => usize::from(completion.token.kind() == Kind::SendPooled),
+            Self::Retry { .. } => 0,
         }
     }
 
