@@ -1,12 +1,12 @@
 //! What both sides agree on, as the server sees it: names, protocols, versions, groups.
 
 use super::support::nginx::Secured;
-use super::{VERSIONS, answered, in_order, nginx};
+use super::{VERSIONS, answered, in_order, nginx_showing};
 
 /// What nginx saw of one connection, and what the result says of it.
 fn seen(lines: &str, url: &str, arguments: &[&str]) -> Option<(Secured, serde_json::Value)> {
     let (shown, _files, cacert) = in_order();
-    let nginx = nginx(&shown, lines)?;
+    let nginx = nginx_showing(&shown, lines)?;
     let port = nginx.secure_port().to_string();
     let url = url.replace("PORT", &port);
     let to = format!("127.0.0.1:{port}");

@@ -6,7 +6,7 @@ use rustls::version::{TLS12, TLS13};
 use super::support::certificates::{Authority, Files, Shown, here, named};
 use super::support::raw::Raw;
 use super::support::{run, secure};
-use super::{VERSIONS, answered, nginx, only_error};
+use super::{VERSIONS, answered, nginx_showing, only_error};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -52,7 +52,7 @@ fn nginx_answers_400_without_and_200_with_one() {
     let shown = sides.authority.signs(&here());
     let lines = format!("ssl_client_certificate {}; ssl_verify_client on;", sides.cacert);
     for (version, _) in VERSIONS {
-        let Some(nginx) = nginx(&shown, &lines) else { return };
+        let Some(nginx) = nginx_showing(&shown, &lines) else { return };
         let url = nginx.secure_url("/700");
         let line = [&*url, "--cacert", &sides.cacert, "--tls", version, "-c", "2", "-n", "20"];
         let without = run(&line);

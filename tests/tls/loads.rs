@@ -5,7 +5,7 @@ use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256};
 use super::support::certificates::{Authority, Files, here};
 use super::support::nginx::{self, Log, PAGES, Setup};
 use super::support::{Run, run};
-use super::{VERSIONS, in_order, nginx};
+use super::{VERSIONS, in_order, nginx_showing};
 
 /// What must agree after any run in which every answer was a 200 and nothing was cut off.
 #[track_caller]
@@ -38,7 +38,7 @@ fn assert_agreement(run: &Run, log: &Log) {
 #[track_caller]
 fn load(lines: &str, path: &str, version: &str, arguments: &[&str]) -> Option<(Run, Log)> {
     let (shown, _files, cacert) = in_order();
-    let nginx = nginx(&shown, lines)?;
+    let nginx = nginx_showing(&shown, lines)?;
     let url = nginx.secure_url(path);
     let run = run(&[&[&*url, "--cacert", &cacert, "--tls", version], arguments].concat());
     Some((run, nginx.finish()))
@@ -61,7 +61,7 @@ fn keys_of_every_kind_in_both_versions() {
         let cacert = files.write("authority.pem", authority.pem());
         let shown = authority.signs_as(&here(), kind);
         for (version, name) in VERSIONS {
-            let Some(nginx) = nginx(&shown, "") else { return };
+            let Some(nginx) = nginx_showing(&shown, "") else { return };
             let url = nginx.secure_url("/700");
             let line = [&*url, "--cacert", &cacert, "--tls", version, "-c", "4", "-n", "200"];
             let run = run(&line);

@@ -28,7 +28,7 @@ fn in_order() -> (Shown, Files, String) {
 }
 
 /// nginx with this certificate and more lines for its `server` block.
-fn nginx(shown: &Shown, lines: &str) -> Option<Nginx> {
+fn nginx_showing(shown: &Shown, lines: &str) -> Option<Nginx> {
     let https = Some(shown.into());
     nginx::start_with(&Setup { https, server: lines.to_owned(), ..Setup::default() })
 }

@@ -1,27 +1,28 @@
 //! Resumption, as the server sees it.
 
 use super::support::run;
-use super::{VERSIONS, in_order, nginx};
+use super::{VERSIONS, in_order, nginx_showing};
 
 /// Runs of new connections, so many of which may resume; how many did, as both sides say.
 fn resumed(lines: &str, version: &str, arguments: &[&str]) -> Option<(u64, u64)> {
     let (shown, _files, cacert) = in_order();
-    let nginx = nginx(&shown, lines)?;
+    let nginx = nginx_showing(&shown, lines)?;
     let url = nginx.secure_url("/700");
     let line = [&*url, "--cacert", &cacert, "--tls", version, "--new-connections", "-n", "300"];
     let run = run(&[&line[..], arguments].concat());
     run.assert_identities();
     assert_eq!((run.code, run.count("/counts/completed")), (0, 300), "{}", run.stderr);
     let log = nginx.finish();
-    let (full, resumed) = (run.count("/connections/tls/full"), run.count("/connections/tls/resumed"));
+    let (full, resumed) =
+        (run.count("/connections/tls/full"), run.count("/connections/tls/resumed"));
     assert_eq!(log.connections(), 300);
     assert_eq!(resumed, log.resumed(), "{version} {arguments:?}");
     assert_eq!(full + resumed, 300, "{version} {arguments:?}");
     let latency = &run.result["latency"];
-    assert_eq!((&latency["tls"]["count"], &latency["tls_resumed"]["count"]), (
-        &full.into(),
-        &resumed.into()
-    ));
+    assert_eq!(
+        (&latency["tls"]["count"], &latency["tls_resumed"]["count"]),
+        (&full.into(), &resumed.into())
+    );
     Some((full, resumed))
 }
 
