@@ -306,11 +306,12 @@ fn connections(page: &mut Page, result: &RunResult) {
 /// What TLS agreed on, and what the handshakes took.
 fn secured(page: &mut Page, result: &RunResult) {
     let Some(tls) = &result.connections.tls else { return };
+    if tls.version.is_none() {
+        page.entry("TLS", "no handshake was completed", Style::Plain);
+        return;
+    }
     let agreed = [&tls.version, &tls.suite, &tls.group].into_iter().flatten();
     let mut parts: Vec<&str> = agreed.map(String::as_str).collect();
-    if parts.is_empty() {
-        parts.push("no handshake was completed");
-    }
     parts.push(if tls.verified { "certificate verified" } else { "certificate not verified" });
     page.entry("TLS", &parts.join(", "), Style::Plain);
     let kinds = [

@@ -264,8 +264,7 @@ fn configuration(folder: &Path, port: u16, secure_port: u16, setup: &Setup) -> S
             secure,
             "listen 127.0.0.1:{secure_port} ssl backlog=4096;
         ssl_certificate {folder}/chain.pem;
-        ssl_certificate_key {folder}/key.pem;
-        ssl_protocols TLSv1.2 TLSv1.3;"
+        ssl_certificate_key {folder}/key.pem;"
         )
         .unwrap();
     }
@@ -294,6 +293,7 @@ http {{
     access_log {folder}/access.log counted;
     default_type text/html;
     keepalive_requests {keepalive_requests};
+    ssl_protocols TLSv1.2 TLSv1.3;
     server {{
         listen 127.0.0.1:{port} backlog=4096;
         listen unix:{folder}/nginx.sock;

@@ -1,11 +1,17 @@
 //! What both sides agree on, as the server sees it: names, protocols, versions, groups.
 
+use rcgen::PKCS_RSA_SHA256;
+
+use super::support::certificates::{Authority, Files, here};
 use super::support::nginx::Secured;
-use super::{VERSIONS, answered, in_order, nginx_showing};
+use super::{VERSIONS, answered, nginx_showing};
 
 /// What nginx saw of one connection, and what the result says of it.
 fn seen(lines: &str, url: &str, arguments: &[&str]) -> Option<(Secured, serde_json::Value)> {
-    let (shown, _files, cacert) = in_order();
+    let (authority, files) = (Authority::named("The Authority"), Files::new());
+    let cacert = files.write("authority.pem", authority.pem());
+    // In TLS 1.2 the groups are also those that an ECDSA certificate may be of (RFC 8422, 5.1).
+    let shown = authority.signs_as(&here(), &PKCS_RSA_SHA256);
     let nginx = nginx_showing(&shown, lines)?;
     let port = nginx.secure_port().to_string();
     let url = url.replace("PORT", &port);

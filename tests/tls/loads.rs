@@ -1,5 +1,7 @@
 //! Loads of every shape against nginx over TLS: the counts are those of its log.
 
+use std::fs;
+
 use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256};
 
 use super::support::certificates::{Authority, Files, here};
@@ -210,15 +212,27 @@ fn heads_have_no_body() {
 }
 
 #[test]
-fn bodies_are_sent() {
-    let body = "b".repeat(100_000);
-    let files = Files::new();
+fn bodies_are_sent_whole() {
+    let body: String = ('a'..='z').cycle().take(100_000).collect();
+    let (shown, files, cacert) = in_order();
     let data = format!("@{}", files.write("body", &body));
-    let lines = "client_max_body_size 1m; client_body_buffer_size 256k; error_page 405 =200 /700;";
     for (version, _) in VERSIONS {
-        let load = load(lines, "/700", version, &["--data", &data, "-c", "3", "-n", "30"]);
-        let Some((run, log)) = load else { return };
-        assert_agreement(&run, &log);
+        let upload = format!("upload-{version}");
+        let lines = format!(
+            "client_max_body_size 1m; dav_methods PUT; create_full_put_path on; \
+             location /put/ {{ alias {}/; dav_methods PUT; }}",
+            files.path().display()
+        );
+        let Some(nginx) = nginx_showing(&shown, &lines) else { return };
+        let url = nginx.secure_url(&format!("/put/{upload}"));
+        let line = [&*url, "--cacert", &cacert, "--tls", version, "-X", "PUT", "--data", &data];
+        let run = run(&[&line[..], &["-c", "3", "-n", "30"]].concat());
+        run.assert_identities();
+        assert_eq!((run.code, run.count("/counts/completed")), (0, 30), "{}", run.stderr);
+        let log = nginx.finish();
+        assert_eq!(log.with_status(201) + log.with_status(204), 30, "{log:?}");
         assert!(log.received() > 30 * 100_000);
+        let arrived = fs::read_to_string(files.path().join(&upload)).unwrap();
+        assert!(arrived == body, "{} bytes of another kind", arrived.len());
     }
 }

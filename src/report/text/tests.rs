@@ -64,8 +64,7 @@ fn what_tls_agreed_on_and_took_is_shown() {
     result.connections.tls = Some(TlsFigures::default());
     result.latency.tls_resumed = Summary::default();
     let text = rendered((result, circumstances));
-    let none = "TLS          no handshake was completed, certificate not verified\n";
-    assert!(text.contains(none), "{text}");
+    assert!(text.contains("TLS          no handshake was completed\n"), "{text}");
 }
 
 #[test]
