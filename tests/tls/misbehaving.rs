@@ -2,9 +2,11 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustls::ServerConnection;
 use rustls::version::{TLS12, TLS13};
 
 use super::support::raw::{self, Raw};
@@ -218,18 +220,43 @@ fn an_answer_that_is_not_http_is_malformed() {
     assert!(example.contains("220 smtp.example"), "{example}");
 }
 
+/// On a connection on which nothing was asked it is no answer; the arrival takes another one.
 #[test]
 fn an_answer_before_the_question_is_not_taken_for_one() {
     let server = server(|mut session| {
-        // In the server's first flight already, where the version lets it.
         send(&mut session, OK);
-        read_request(&mut session);
+        while read_request(&mut session) && send(&mut session, OK) {}
     });
     for (version, _) in VERSIONS {
-        let run = asked(&server, &["--tls", version, "--timeout", "2s"]);
-        run.assert_identities();
-        assert!(matches!(run.code, 0 | 4), "{}", run.stderr);
+        let line = ["--tls", version, "-r", "20", "--preconnect", "2"];
+        let run = asked(&server, &line);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert_eq!(run.count("/counts/completed"), 6, "{}", run.result["errors"]);
+        assert!(run.count("/connections/unexpected_bytes") >= 2, "{version}");
     }
+}
+
+/// In TLS 1.3 a server may speak before the client's part of the handshake has come.
+#[test]
+fn an_answer_within_the_handshake_is_malformed() {
+    let shown = Authority::named("The Authority").signs(&certificates::here());
+    let mut config = (*shown.config_for_all(&[&TLS13])).clone();
+    config.send_half_rtt_data = true;
+    let config = Arc::new(config);
+    let server = Raw::start(move |stream| {
+        let conn = ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut session = Session::new(conn, stream);
+        session.conn.writer().write_all(OK).unwrap();
+        while session.conn.is_handshaking() {
+            if session.conn.complete_io(&mut session.sock).is_err() {
+                return;
+            }
+        }
+        read_request(&mut session);
+    });
+    let run = asked(&server, &[]);
+    assert_eq!(only_error(&run), ("tls", "malformed", ""));
+    assert_eq!(run.code, 4);
 }
 
 #[test]
