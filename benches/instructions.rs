@@ -175,6 +175,10 @@ impl Ring for Echo {
         Ok(())
     }
 
+    fn queued(&self) -> u32 {
+        0
+    }
+
     fn sq_len(&self) -> u32 {
         256
     }

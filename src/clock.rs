@@ -3,7 +3,7 @@
 //! The worker is generic over [`Clock`]: the kernel's clock in production,
 //! virtual time in the simulation.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds since the clock's own zero.
 pub type Nanos = u64;
@@ -32,6 +32,12 @@ impl Monotonic {
     #[must_use]
     pub fn start() -> Self {
         Self { zero: Instant::now() }
+    }
+
+    /// A moment on this clock as the standard library has it.
+    #[must_use]
+    pub fn instant(&self, at_ns: Nanos) -> Instant {
+        self.zero + Duration::from_nanos(at_ns)
     }
 }
 

@@ -24,6 +24,7 @@ pub mod cli;
 pub mod pace;
 pub mod report;
 
-// Floors 4 and 5: the engine and the subcommands.
+// Floors 4 and 5: the engine, the probe beside it, and the subcommands.
 pub mod command;
 pub mod engine;
+pub mod probe;

@@ -27,6 +27,8 @@ fn main() -> ExitCode {
 fn carry_out(command: &Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(run) => command::run::run(run),
+        Command::Hold(hold) => command::hold::run(hold),
+        Command::Watch(watch) => command::watch::run(watch),
         Command::Serve(plan) => command::serve::run(plan),
         Command::Doctor => command::doctor::run(&mut io::stdout().lock())
             .map(|code| if code == 0 { Exit::Done } else { Exit::MachineCannot })

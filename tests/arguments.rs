@@ -33,7 +33,7 @@ fn wrong_use_ends_with_2_and_the_remedy_on_stderr() {
         (&["run", "h", "-c", "0"], &["--connections", "above 0"]),
         (&["run", "h", "-r", "5", "--arrive", "clients"], &["--requests-per-connection"]),
         (&["run", "h", "--expect", "status=200"], &["--expect"]),
-        (&["run", "https://h/"], &["plain HTTP only"]),
+        (&["run", "https://h/", "--cacert", "/no/such"], &["--cacert", "/no/such"]),
         (&["serve", "--http", "nowhere"], &["--http", "127.0.0.1:8080"]),
         (&["ceiling", "h"], &["ceiling"]),
     ];

@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ringload::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use ringload::engine::assignment::{Assignment, Demand, EncodedPage};
+use ringload::engine::secure::Tls;
 use ringload::engine::worker::{Outcome, StopFlag, Worker};
 use ringload::pace;
 use ringload::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin};
@@ -14,14 +15,26 @@ use ringload::ring::sim::{Delay, ServerModel, SimConfig, SimRing, Truth};
 use ringload::ring::{Family, Limits, SocketOption};
 use ringload::stats::Recorder;
 use ringload::stats::recorder::Settings;
+use ringload::tls::{self, Roots, Versions};
 
-/// Seeds a run of the test plays.
+/// Seeds a run of the test plays, and those that it plays over TLS.
 const SEEDS: u64 = 10_000;
+const TLS_SEEDS: u64 = 2_000;
 
 #[test]
 fn every_arrival_ends_once_for_any_seed() {
+    check_all(SEEDS, Protocol::Plain);
+}
+
+#[test]
+fn every_arrival_ends_once_over_tls() {
+    check_all(TLS_SEEDS, Protocol::Tls);
+}
+
+/// Plays all seeds below `count`, or the one that is asked for.
+fn check_all(count: u64, protocol: Protocol) {
     if let Some(seed) = std::env::var("RINGLOAD_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        check(seed, true);
+        check(seed, protocol, true);
         return;
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -29,9 +42,11 @@ fn every_arrival_ends_once_for_any_seed() {
         let crews: Vec<_> = (0..threads)
             .map(|first| {
                 scope.spawn(move || {
-                    (first..SEEDS)
+                    (first..count)
                         .step_by(threads as usize)
-                        .filter(|&seed| panic::catch_unwind(|| check(seed, false)).is_err())
+                        .filter(|&seed| {
+                            panic::catch_unwind(|| check(seed, protocol, false)).is_err()
+                        })
                         .collect::<Vec<_>>()
                 })
             })
@@ -40,7 +55,7 @@ fn every_arrival_ends_once_for_any_seed() {
     });
     assert!(
         failed.is_empty(),
-        "{} of {SEEDS} seeds failed; replay with RINGLOAD_SEED={}: {failed:?}",
+        "{} of {count} seeds failed; replay with RINGLOAD_SEED={}: {failed:?}",
         failed.len(),
         failed[0]
     );
@@ -83,7 +98,7 @@ fn a_stall_is_charged_to_the_requests_that_were_due_in_it() {
             preconnect,
             drop_after_ns,
         },
-        Demand::Closed { .. } => unreachable!(),
+        Demand::Closed { .. } | Demand::Hold { .. } => unreachable!(),
     };
     let plan = Assignment { demand, duration_ns: Some(995 * MILLISECOND), slots: 1, ..quiet() };
     let stats = run(plan, exact(10 * MILLISECOND), 1).outcome.stats;
@@ -128,9 +143,11 @@ fn clients_make_their_requests_one_after_the_other_and_leave() {
 }
 
 /// Plays one seed and holds the report against what really happened.
-fn check(seed: u64, trace: bool) {
-    let plan = drawn(seed);
-    let mut config = SimConfig::from_seed(seed);
+fn check(seed: u64, protocol: Protocol, trace: bool) {
+    let (plan, mut config) = match protocol {
+        Protocol::Plain => (drawn(seed), SimConfig::from_seed(seed)),
+        Protocol::Tls => (drawn_tls(seed), SimConfig::from_seed_tls(seed)),
+    };
     config.trace = trace;
     if trace {
         eprintln!("{plan:?}\n{config:?}");
@@ -176,6 +193,13 @@ fn expected_arrivals(plan: &Assignment) -> Option<u64> {
     let Demand::Open { rate, spacing: Spacing::Even, .. } = &plan.demand else { return None };
     let by_time = plan.duration_ns.map(|end_ns| pace::Schedule::new(rate).count_before(end_ns));
     [by_time, plan.requests].into_iter().flatten().min()
+}
+
+/// What is spoken in a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Plain,
+    Tls,
 }
 
 struct Played {
@@ -274,6 +298,25 @@ fn open(rate: u64, arrive: Arrive) -> Demand {
         max_connections: Profile::constant(Ratio::whole(64)),
         preconnect: 0,
         drop_after_ns: None,
+    }
+}
+
+/// A plan out of a seed, over TLS. A handshake costs more than all the rest of a connection, so that
+/// there are fewer of them.
+fn drawn_tls(seed: u64) -> Assignment {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x74_6c_73);
+    let rng = &mut rng;
+    let plan = drawn(seed);
+    let versions = [Versions::Both, Versions::Tls12, Versions::Tls13][rng.random_range(0..3)];
+    let most = rng.random_range(1..=40);
+    Assignment {
+        requests: Some(plan.requests.map_or(most, |requests| requests.min(most))),
+        tls: Some(Tls {
+            settings: tls::Settings { insecure: true, versions, ..tls::Settings::new("localhost") },
+            roots: Roots::none(),
+            resume: [0.0, 0.5, 1.0][rng.random_range(0..3)],
+        }),
+        ..plan
     }
 }
 

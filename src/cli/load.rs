@@ -11,11 +11,11 @@ const DEFAULT_PLACES: u64 = 50;
 /// Length of a run for which no end was given.
 const DEFAULT_DURATION_NS: Nanos = 10 * SECOND;
 /// Unless told.
-const DEFAULT_TIMEOUT_NS: Nanos = 10 * SECOND;
+pub(super) const DEFAULT_TIMEOUT_NS: Nanos = 10 * SECOND;
 /// Unless told, and where `--timeout` is not shorter.
-const DEFAULT_CONNECT_TIMEOUT_NS: Nanos = 5 * SECOND;
+pub(super) const DEFAULT_CONNECT_TIMEOUT_NS: Nanos = 5 * SECOND;
 /// The most that is waited at the end unless told.
-const MAX_DEFAULT_GRACE_NS: Nanos = 5 * SECOND;
+pub(super) const MAX_DEFAULT_GRACE_NS: Nanos = 5 * SECOND;
 
 /// The part of a plan that says how much and for how long.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,7 @@ impl Amount {
         let places = match &self.load {
             Load::Closed { places, .. } => Some(places),
             Load::Open { max_connections, .. } => max_connections.as_ref(),
+            Load::Hold { levels, .. } => return levels.last().map(|&most| most.into()),
         };
         // Numbers of connections fit 32 bits, which floats hold exactly.
         places.map(|places| places.max() as u64)
@@ -180,6 +181,7 @@ fn check_warmup(load: &Load, warmup_ns: Nanos) -> Result<(), Mistake> {
     let (flag, profile) = match load {
         Load::Closed { places, .. } => ("-c", places),
         Load::Open { rate, .. } => ("-r", rate),
+        Load::Hold { .. } => return Ok(()),
     };
     if warmup_ns > 0 && first_value(profile) == 0.0 {
         wrong!(

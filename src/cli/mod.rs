@@ -5,6 +5,8 @@
 //! nothing else is, and nothing is sent to the target.
 
 mod dial;
+mod hold;
+mod https;
 mod input;
 mod load;
 mod mistake;
@@ -15,19 +17,24 @@ mod request;
 mod run;
 mod serve;
 mod sitemap;
+mod tls;
 mod typed;
 mod values;
+mod watch;
+mod watching;
 mod workers;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, ValueEnum};
 
-use crate::plan::Plan;
+use crate::observe::watch::Source;
 use crate::plan::serve::ServePlan;
+use crate::plan::{HoldPlan, Plan};
 use mistake::Mistake;
 use typed::{Typed, TypedCommand};
 use workers::Machine;
@@ -37,10 +44,23 @@ use workers::Machine;
 pub enum Command {
     /// `ringload run`
     Run(Box<RunCommand>),
+    /// `ringload hold`
+    Hold(Box<HoldCommand>),
     /// `ringload serve`
     Serve(ServePlan),
+    /// `ringload watch`
+    Watch(WatchCommand),
     /// `ringload doctor`
     Doctor,
+}
+
+/// `ringload watch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchCommand {
+    /// What of this machine is sampled, beside the machine itself: no files and no commands.
+    pub sources: Vec<Source>,
+    /// How often.
+    pub interval: Duration,
 }
 
 /// `ringload run`.
@@ -48,6 +68,17 @@ pub enum Command {
 pub struct RunCommand {
     /// What is to be done.
     pub plan: Plan,
+    /// Where the result goes.
+    pub output: Output,
+    /// Print the plan and send nothing.
+    pub dry_run: bool,
+}
+
+/// `ringload hold`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HoldCommand {
+    /// What is to be done.
+    pub plan: HoldPlan,
     /// Where the result goes.
     pub output: Output,
     /// Print the plan and send nothing.
@@ -150,18 +181,23 @@ impl From<clap::Error> for CliError {
 ///
 /// For wrong arguments, and where help or the version was asked for.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
-    parse_on(args.into_iter().collect(), &Machine::this())
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(command) = watch::without_clap(&args) {
+        return Ok(Command::Watch(command));
+    }
+    parse_on(args, &Machine::this())
 }
 
 /// The same on a given machine.
 fn parse_on(args: Vec<OsString>, machine: &Machine) -> Result<Command, CliError> {
     let matches = Typed::command().try_get_matches_from(&args)?;
-    let plan_path =
-        matches.subcommand_matches("run").and_then(|run| run.get_one::<PathBuf>("plan"));
-    let Some(plan_path) = plan_path else { return meaning(&matches, None, machine) };
+    let with_plan = ["run", "hold"].into_iter().find_map(|name| {
+        let typed = matches.subcommand_matches(name)?;
+        Some((name, typed, typed.get_one::<PathBuf>("plan")?))
+    });
+    let Some((name, typed, plan_path)) = with_plan else { return meaning(&matches, None, machine) };
 
-    let typed = matches.subcommand_matches("run").unwrap_or(&matches);
-    let from_file = plan_file::arguments(plan_path, typed).map_err(|m| usage("run", &m))?;
+    let from_file = plan_file::arguments(name, plan_path, typed).map_err(|m| usage(name, &m))?;
     // The command's name is the first argument: the program itself has no flags but help.
     let mut all = args;
     all.splice(2..2, from_file);
@@ -175,25 +211,26 @@ fn meaning(
     plan_path: Option<&PathBuf>,
     machine: &Machine,
 ) -> Result<Command, CliError> {
+    let noted = |command: &str, mistake: Mistake| match plan_path {
+        Some(path) => {
+            usage(command, &mistake.note(&format!("flags of {} count too", path.display())))
+        }
+        None => usage(command, &mistake),
+    };
     match Typed::from_arg_matches(matches)?.command {
         TypedCommand::Run(args) => {
-            let command = run::meaning(*args, machine).map_err(|mistake| {
-                usage(
-                    "run",
-                    &match plan_path {
-                        Some(path) => {
-                            mistake.note(&format!("flags of {} count too", path.display()))
-                        }
-                        None => mistake,
-                    },
-                )
-            })?;
+            let command = run::meaning(*args, machine).map_err(|m| noted("run", m))?;
             Ok(Command::Run(Box::new(command)))
+        }
+        TypedCommand::Hold(args) => {
+            let command = hold::meaning(*args, machine).map_err(|m| noted("hold", m))?;
+            Ok(Command::Hold(Box::new(command)))
         }
         TypedCommand::Serve(args) => {
             let plan = serve::meaning(&args, machine).map_err(|m| usage("serve", &m))?;
             Ok(Command::Serve(plan))
         }
+        TypedCommand::Watch(args) => Ok(Command::Watch(watch::meaning(args))),
         TypedCommand::Doctor => Ok(Command::Doctor),
     }
 }

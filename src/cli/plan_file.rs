@@ -1,4 +1,4 @@
-//! `--plan FILE`: the flags of `run` in TOML.
+//! `--plan FILE`: the flags of `run` or `hold` in TOML.
 //!
 //! A key is a long flag without its hyphens, or `url`; its value becomes that flag's argument, and
 //! is read by the same code. What is typed wins, header by header.
@@ -16,8 +16,8 @@ use super::request::name_of;
 use super::typed::Typed;
 
 /// Flags of which one that is typed takes back the other in the file.
-const RIVALS: [(&str, &str); 2] =
-    [("ipv4", "ipv6"), ("new-connections", "requests-per-connection")];
+const RIVALS: [(&str, &str); 3] =
+    [("ipv4", "ipv6"), ("new-connections", "requests-per-connection"), ("insecure", "cacert")];
 
 /// Flags that set a header of this name.
 const HEADER_FLAGS: [(&str, &str); 4] = [
@@ -27,8 +27,13 @@ const HEADER_FLAGS: [(&str, &str); 4] = [
     ("requests-per-connection", "connection"),
 ];
 
-/// The arguments that a plan file stands for, without those that the typed ones win over.
-pub(super) fn arguments(path: &Path, typed: &ArgMatches) -> Result<Vec<OsString>, Mistake> {
+/// The arguments of `command` that a plan file stands for, without those that the typed ones win
+/// over.
+pub(super) fn arguments(
+    command: &str,
+    path: &Path,
+    typed: &ArgMatches,
+) -> Result<Vec<OsString>, Mistake> {
     let name = path.display();
     let bytes = input::read("--plan", path, input::MAX_LIST)?;
     let Ok(text) = String::from_utf8(bytes) else {
@@ -39,18 +44,18 @@ pub(super) fn arguments(path: &Path, typed: &ArgMatches) -> Result<Vec<OsString>
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         Mistake::new(format!("--plan: \"{name}\" line {line}: {}", error.message()))
     })?;
-    let run = run_command();
+    let known = definition(command);
     let mut all = Vec::new();
     let mut kept = Vec::new();
     for (key, value) in table {
-        let arguments = flag_arguments(&run, &key, value)
+        let arguments = flag_arguments(&known, &key, value)
             .map_err(|mistake| Mistake::new(format!("--plan: \"{name}\": {mistake}")))?;
         let wins = |argument: &String| !typed_wins(typed, &key, argument);
         kept.extend(arguments.iter().filter(|a| wins(a)).map(OsString::from));
         all.extend(arguments);
     }
     // Read on their own first, so that what is wrong in the file is said to be there.
-    let program = ["ringload", "run"].map(str::to_owned);
+    let program = ["ringload", command].map(str::to_owned);
     if let Err(error) = Typed::command().try_get_matches_from(program.into_iter().chain(all)) {
         let text = error.render().to_string();
         let first = text.split("\n\n").next().unwrap_or_default();
@@ -59,18 +64,22 @@ pub(super) fn arguments(path: &Path, typed: &ArgMatches) -> Result<Vec<OsString>
     Ok(kept)
 }
 
-/// Clap's view of `run`.
-fn run_command() -> clap::Command {
+/// Clap's view of a command.
+fn definition(command: &str) -> clap::Command {
     let program = Typed::command();
-    let run = program.find_subcommand("run").cloned();
-    run.expect("run is one of the commands that clap was given")
+    let found = program.find_subcommand(command).cloned();
+    found.expect("the name is one of the commands that clap was given")
 }
 
 /// The arguments for one key.
-fn flag_arguments(run: &clap::Command, key: &str, value: Value) -> Result<Vec<String>, Mistake> {
+fn flag_arguments(
+    command: &clap::Command,
+    key: &str,
+    value: Value,
+) -> Result<Vec<String>, Mistake> {
     let known = |arg: &&Arg| name(arg) == Some(key) && key != "plan";
-    let Some(arg) = run.get_arguments().find(known) else {
-        let Some(nearest) = nearest(run, key) else {
+    let Some(arg) = command.get_arguments().find(known) else {
+        let Some(nearest) = nearest(command, key) else {
             wrong!("there is no key \"{}\"", key.escape_debug())
         };
         wrong!("there is no key \"{}\"; the nearest is \"{nearest}\"", key.escape_debug());
@@ -118,8 +127,9 @@ fn name(arg: &Arg) -> Option<&str> {
 }
 
 /// The known key that is most like the one that was written.
-fn nearest(run: &clap::Command, key: &str) -> Option<String> {
-    run.get_arguments()
+fn nearest(command: &clap::Command, key: &str) -> Option<String> {
+    command
+        .get_arguments()
         .filter_map(name)
         .filter(|name| !["plan", "help"].contains(name))
         .min_by_key(|name| strsim::damerau_levenshtein(name, key))
@@ -159,5 +169,8 @@ fn typed_headers(typed: &ArgMatches) -> impl Iterator<Item = String> {
 /// Whether the flag was typed.
 fn is_typed(typed: &ArgMatches, key: &str) -> bool {
     // The ids of clap's derive are the fields' names.
-    typed.value_source(&key.replace('-', "_")) == Some(ValueSource::CommandLine)
+    let id = key.replace('-', "_");
+    // Not every command has every flag.
+    let is_known = typed.try_contains_id(&id).is_ok();
+    is_known && typed.value_source(&id) == Some(ValueSource::CommandLine)
 }

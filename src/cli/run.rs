@@ -9,7 +9,9 @@ use super::mistake::{Mistake, wrong};
 use super::pages::{self, Place};
 use super::request;
 use super::sitemap::Access;
+use super::tls;
 use super::typed::{OutputArgs, RunArgs, SpinArg};
+use super::watching;
 use super::workers::{self, Crew, Machine};
 use super::{Output, Progress, RunCommand, Sink};
 use crate::http1::request::encode;
@@ -30,12 +32,16 @@ pub(super) fn meaning(args: RunArgs, machine: &Machine) -> Result<RunCommand, Mi
     )?;
     let target = place.target(server_cpus);
     let dial = dial::dial(args.dial, &target)?;
+    let tls = tls::tls(&args.tls, &place)?;
+    let watching = watching::watching(args.watching)?;
     let (label, output) = output(args.output)?;
     let access = Access {
         origin: place.origin(),
         embedded: place.embedded,
         dial: &dial,
         headers: &asked.headers,
+        tls: tls.as_ref(),
+        insecure: args.tls.insecure,
     };
     // The last, since a sitemap may be fetched for it.
     let pages = place.pages(&args.pages, &access, &asked.method)?;
@@ -49,15 +55,11 @@ pub(super) fn meaning(args: RunArgs, machine: &Machine) -> Result<RunCommand, Mi
         connect_timeout_ns,
         grace_ns,
     } = amount;
-    let spin = match args.workers.spin {
-        Some(SpinArg::Never) => Spin::Never,
-        Some(SpinArg::Always) => Spin::Always,
-        Some(SpinArg::Auto) | None => Spin::Auto,
-    };
     let plan = Plan {
         label,
         target,
         dial,
+        tls,
         pages,
         pick: pages::pick(&args.pages),
         headers: asked.headers,
@@ -72,11 +74,21 @@ pub(super) fn meaning(args: RunArgs, machine: &Machine) -> Result<RunCommand, Mi
         think_ns,
         threads,
         cpus,
-        spin,
+        spin: spin(args.workers.spin),
         seed: args.workers.seed.unwrap_or_else(drawn_seed),
+        watching,
     };
     check_requests(&plan)?;
     Ok(RunCommand { plan, output, dry_run: args.dry_run })
+}
+
+/// Polling before a due time.
+pub(super) fn spin(typed: Option<SpinArg>) -> Spin {
+    match typed {
+        Some(SpinArg::Never) => Spin::Never,
+        Some(SpinArg::Always) => Spin::Always,
+        Some(SpinArg::Auto) | None => Spin::Auto,
+    }
 }
 
 /// Stdin can be read once.
@@ -90,7 +102,7 @@ fn check_stdin(args: &RunArgs) -> Result<(), Mistake> {
 }
 
 /// Every request can be encoded: what the engine will do later must not fail there.
-fn check_requests(plan: &Plan) -> Result<(), Mistake> {
+pub(super) fn check_requests(plan: &Plan) -> Result<(), Mistake> {
     let headers = || plan.headers.iter().map(|h| (h.name.as_str(), h.value.as_slice()));
     for page in &plan.pages {
         if let Err(error) = encode(&page.method, &page.target, headers(), None, false) {
@@ -101,7 +113,7 @@ fn check_requests(plan: &Plan) -> Result<(), Mistake> {
 }
 
 /// Where the result goes.
-fn output(args: OutputArgs) -> Result<(Option<String>, Output), Mistake> {
+pub(super) fn output(args: OutputArgs) -> Result<(Option<String>, Output), Mistake> {
     let sinks = [("--json", &args.json), ("--csv", &args.csv), ("--hgrm", &args.hgrm)];
     let given: Vec<(&str, &Sink)> =
         sinks.iter().filter_map(|(flag, sink)| Some((*flag, sink.as_ref()?))).collect();
@@ -146,6 +158,6 @@ fn check_writable(flag: &str, path: &Path) -> Result<(), Mistake> {
 
 /// A seed out of the operating system's chance, by way of the standard library's hash keys. It has
 /// 32 bits, so that it is short to type again and exact in every reader of JSON.
-fn drawn_seed() -> u64 {
+pub(super) fn drawn_seed() -> u64 {
     RandomState::new().hash_one(0_u8) >> 32
 }

@@ -7,10 +7,14 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::tls::TlsArgs;
 use super::values;
+use super::watching::WatchingArgs;
 use crate::clock::Nanos;
+use crate::judge::objective::Objective;
+use crate::observe::watch::Source;
 use crate::plan::serve::Stall;
-use crate::plan::{Lifetime, Profile, Ratio};
+use crate::plan::{Lifetime, Profile, Ratio, Traffic};
 
 /// The program's arguments.
 #[derive(Debug, Parser)]
@@ -35,8 +39,12 @@ pub(super) struct Typed {
 pub(super) enum TypedCommand {
     /// One load, closed or open
     Run(Box<RunArgs>),
+    /// Opens connections in levels and holds them: bytes of server memory per connection
+    Hold(Box<HoldArgs>),
     /// The embedded server, on its own
     Serve(ServeArgs),
+    /// Samples this machine once a second, as JSON lines on stdout
+    Watch(WatchArgs),
     /// Checks this machine and says what to change
     Doctor,
 }
@@ -54,9 +62,12 @@ Examples:
   ringload run http://127.0.0.1:8080/ -r 100..5k@2m --json result.json
   ringload run http://127.0.0.1:8080/ -r 200 --arrive clients --requests-per-connection mean:7.6
   ringload run http://127.0.0.1:8080/ -c 0..1200@5m,1200@1m --think 1s..3s --sitemap sitemap.xml
+  ringload run https://127.0.0.1:8443/ --cacert server.pem --new-connections --tls-resume 20%
+  ringload run http://127.0.0.1:8080/ --watch name:nginx --probe http://127.0.0.1:8080/status
   ringload run http://127.0.0.1:8080/api -H 'Authorization: env:TOKEN' --data @body.json")]
 pub(super) struct RunArgs {
-    /// Where to: URLs of one origin, each a page; or `embedded` for the embedded server
+    /// Where to: URLs of one origin, each a page; or `embedded` for the embedded server,
+    /// `embedded+tls` for it over HTTPS
     #[arg(value_name = "URL")]
     pub(super) url: Vec<String>,
     #[command(flatten)]
@@ -68,7 +79,11 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) dial: DialArgs,
     #[command(flatten)]
+    pub(super) tls: TlsArgs,
+    #[command(flatten)]
     pub(super) workers: WorkerArgs,
+    #[command(flatten)]
+    pub(super) watching: WatchingArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     /// Read flags from a TOML file with the same names; flags typed here win over it
@@ -77,6 +92,78 @@ pub(super) struct RunArgs {
     /// Print the plan and send nothing
     #[arg(long, help_heading = "Output")]
     pub(super) dry_run: bool,
+}
+
+/// `ringload hold`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ringload hold http://127.0.0.1:8080/ --watch name:nginx
+  ringload hold http://127.0.0.1:8080/ https://127.0.0.1:8443/ -k --levels 0,1k,5k,10k
+  ringload hold http://host/ --source 10.0.0.2-10.0.0.5 --levels 0,50k,100k --open-rate 5k \\
+      --watch cmd:'ssh host ringload watch --name nginx' --probe http://host/status \\
+      --abort-if 'target_mem_available<200MiB' --abort-if 'probe_failed>50%'")]
+pub(super) struct HoldArgs {
+    /// Where to: one URL, or two that are looked at one after the other; or `embedded`
+    #[arg(value_name = "URL")]
+    pub(super) url: Vec<String>,
+    #[command(flatten)]
+    pub(super) levels: LevelArgs,
+    #[command(flatten)]
+    pub(super) request: RequestArgs,
+    #[command(flatten)]
+    pub(super) dial: DialArgs,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    pub(super) workers: WorkerArgs,
+    #[command(flatten)]
+    pub(super) watching: WatchingArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+    /// Read flags from a TOML file with the same names; flags typed here win over it
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) plan: Option<PathBuf>,
+    /// Print the plan and send nothing
+    #[arg(long, help_heading = "Output")]
+    pub(super) dry_run: bool,
+}
+
+/// How many connections, for how long, and what goes over them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Levels")]
+pub(super) struct LevelArgs {
+    /// Connections at each level, ascending
+    #[arg(
+        long,
+        value_name = "N,N..",
+        value_delimiter = ',',
+        default_value = "0,1k,5k,10k",
+        value_parser = values::count_u32
+    )]
+    pub(super) levels: Vec<u32>,
+    /// How long a level is held once its connections are there
+    #[arg(long, value_name = "T", default_value = "10s", value_parser = values::positive_duration)]
+    pub(super) dwell: Nanos,
+    /// How fast connections are opened, per second
+    #[arg(long, value_name = "RATE", default_value = "1k", value_parser = values::positive_rate)]
+    pub(super) open_rate: Ratio,
+    /// What goes over them: nothing (idle), each asks again when it has its answer (busy), or so
+    /// many requests a second in turn over all (N/s)
+    #[arg(long, value_name = "WHAT", default_value = "idle", value_parser = values::traffic)]
+    pub(super) traffic: Traffic,
+    /// Send nothing at all; else each connection makes one request when it is open
+    #[arg(long)]
+    pub(super) no_request: bool,
+    /// From the real start of a request to its last byte [default: 10s]
+    #[arg(long, value_name = "T", value_parser = values::positive_duration)]
+    pub(super) timeout: Option<Nanos>,
+    /// Of a connection with its handshake [default: 5s, at most --timeout]
+    #[arg(long, value_name = "T", value_parser = values::positive_duration)]
+    pub(super) connect_timeout: Option<Nanos>,
+    /// End before the target goes down (repeatable): probe_failed>50% and failed>10% (of the last
+    /// 5 s), target_mem_available<200MiB
+    #[arg(long, value_name = "EXPR", action = ArgAction::Append)]
+    pub(super) abort_if: Vec<Objective>,
 }
 
 /// How much, for how long.
@@ -102,7 +189,7 @@ pub(super) struct LoadArgs {
         long,
         short_alias = 'z',
         value_name = "T",
-        value_parser = values::positive_duration
+        value_parser = values::run_duration
     )]
     pub(super) duration: Option<Nanos>,
     /// The end, by requests started, failures included (with --arrive clients: by clients)
@@ -187,7 +274,7 @@ pub(super) struct PageArgs {
 }
 
 /// Where and how to connect.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(super) struct DialArgs {
     /// Connect here instead of to the URL's host
@@ -310,6 +397,35 @@ pub(super) struct ServeArgs {
     /// Freeze all of it once: how long @ when after the start
     #[arg(long, value_name = "T@T", value_parser = values::stall)]
     pub(super) stall: Option<Stall>,
+}
+
+/// `ringload watch`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A line is one sample: unix_s (seconds since 1970, by this machine's clock), and then the keys of
+`watch` in a result. Without a selection the machine alone is sampled. docs/watch.md has it all.
+
+Examples:
+  ringload watch --name nginx
+  ringload watch --port 443 --interval 500ms > server.log
+  ringload run http://host/ --watch cmd:'ssh host ringload watch --name nginx'"
+)]
+pub(super) struct WatchArgs {
+    /// All processes of this name (repeatable, as all selections are)
+    #[arg(long, value_name = "N", value_parser = values::watched_name)]
+    pub(super) name: Vec<Source>,
+    /// A process and its descendants
+    #[arg(long, value_name = "N", value_parser = values::watched_pid)]
+    pub(super) pid: Vec<Source>,
+    /// Whoever listens on this port, and their descendants
+    #[arg(long, value_name = "N", value_parser = values::watched_port)]
+    pub(super) port: Vec<Source>,
+    /// A control group, as one row
+    #[arg(long, value_name = "PATH", value_parser = values::watched_group)]
+    pub(super) cgroup: Vec<Source>,
+    /// How often, at least 10ms [default: 1s]
+    #[arg(long, value_name = "T", value_parser = values::watch_interval)]
+    pub(super) interval: Option<Nanos>,
 }
 
 /// `--arrivals`.

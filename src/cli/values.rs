@@ -8,9 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use ipnet::IpNet;
 
 use super::Sink;
-use crate::clock::Nanos;
+use crate::clock::{MILLISECOND, Nanos};
+use crate::observe::watch::{Source, SourceError};
 use crate::plan::serve::Stall;
-use crate::plan::{Lifetime, Ratio};
+use crate::plan::{Lifetime, Ratio, Traffic};
 use crate::units;
 
 /// The most worker threads that are taken: more than any machine has CPUs to pin them to.
@@ -21,6 +22,9 @@ const MAX_CPU: usize = 8191;
 
 /// The most source addresses that are taken: a whole IPv4 /16.
 pub(super) const MAX_SOURCES: u128 = 65_536;
+
+/// The kernel's tick, as programs see it (`USER_HZ` is 100).
+const MIN_WATCH_INTERVAL: Nanos = 10 * MILLISECOND;
 
 /// CPUs from one number to another, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +81,23 @@ pub(super) fn positive_u32(text: &str) -> Result<u32, String> {
     u32::try_from(positive_count(text)?).map_err(|_| format!("at most {}", u32::MAX))
 }
 
+/// A count that fits 32 bits, 0 included.
+pub(super) fn count_u32(text: &str) -> Result<u32, String> {
+    let count = units::parse_count(text).map_err(|error| error.to_string())?;
+    u32::try_from(count).map_err(|_| format!("at most {}", u32::MAX))
+}
+
+/// What goes over connections that are held.
+pub(super) fn traffic(text: &str) -> Result<Traffic, String> {
+    match text {
+        "idle" => Ok(Traffic::Idle),
+        "busy" => Ok(Traffic::Busy),
+        rate => positive_rate(rate)
+            .map(Traffic::Rate)
+            .map_err(|_| "write idle, busy or requests per second: 100/s".into()),
+    }
+}
+
 /// A number of threads.
 pub(super) fn threads(text: &str) -> Result<usize, String> {
     match units::parse_count(text).map_err(|error| error.to_string())? {
@@ -92,6 +113,14 @@ pub(super) fn positive_rate(text: &str) -> Result<Ratio, String> {
     if rate.is_zero() { Err("it must be above 0".into()) } else { Ok(rate) }
 }
 
+/// A transfer rate above 0, bits per second.
+pub(super) fn bits(text: &str) -> Result<u64, String> {
+    match units::parse_bits(text).map_err(|error| error.to_string())? {
+        0 => Err("it must be above 0".into()),
+        bits => Ok(bits),
+    }
+}
+
 /// A duration, 0 included.
 pub(super) fn duration(text: &str) -> Result<Nanos, String> {
     units::parse_duration(text).map_err(|error| error.to_string())
@@ -103,6 +132,16 @@ pub(super) fn positive_duration(text: &str) -> Result<Nanos, String> {
         0 => Err("it must be longer than 0".into()),
         duration_ns => Ok(duration_ns),
     }
+}
+
+/// How long a run lasts: a duration above 0.
+pub(super) fn run_duration(text: &str) -> Result<Nanos, String> {
+    positive_duration(text).map_err(|error| match text.trim().parse::<u64>() {
+        Ok(count) if count > 0 => {
+            format!("the unit is missing; write {count}s for seconds, or -n {count} for requests")
+        }
+        _ => error,
+    })
 }
 
 /// A think time, `T` or `T..T`.
@@ -282,6 +321,41 @@ pub(super) fn stall(text: &str) -> Result<Stall, String> {
     let (length, at) =
         text.split_once('@').ok_or("write how long @ when after the start, as in 1s@5s")?;
     Ok(Stall { duration_ns: positive_duration(length)?, at_ns: duration(at)? })
+}
+
+/// `--name` of `watch`.
+pub(super) fn watched_name(text: &str) -> Result<Source, String> {
+    watched("name", text)
+}
+
+/// `--pid` of `watch`.
+pub(super) fn watched_pid(text: &str) -> Result<Source, String> {
+    watched("pid", text)
+}
+
+/// `--port` of `watch`.
+pub(super) fn watched_port(text: &str) -> Result<Source, String> {
+    watched("port", text)
+}
+
+/// `--cgroup` of `watch`.
+pub(super) fn watched_group(text: &str) -> Result<Source, String> {
+    watched("cgroup", text)
+}
+
+/// A selection of `watch`, as `--watch` reads it behind its kind.
+fn watched(kind: &str, text: &str) -> Result<Source, String> {
+    format!("{kind}:{text}").parse().map_err(|error: SourceError| error.to_string())
+}
+
+/// How often samples are taken.
+pub(super) fn watch_interval(text: &str) -> Result<Nanos, String> {
+    match duration(text)? {
+        interval if interval < MIN_WATCH_INTERVAL => {
+            Err("at least 10ms: the kernel counts CPU time in steps of that".into())
+        }
+        interval => Ok(interval),
+    }
 }
 
 #[cfg(test)]

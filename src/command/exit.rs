@@ -13,6 +13,8 @@ pub enum Exit {
     Done,
     /// Not one request got a complete response.
     Unanswered,
+    /// `--abort-if` ended it.
+    Aborted,
     /// A signal ended it early; its number.
     Signal(i32),
     /// This machine lacks something (`doctor`).
@@ -27,6 +29,7 @@ impl Exit {
             Self::Done => 0,
             Self::MachineCannot => 3,
             Self::Unanswered => 4,
+            Self::Aborted => 99,
             // As a shell reports a process that a signal ended.
             Self::Signal(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(127)),
         }

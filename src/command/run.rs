@@ -1,19 +1,18 @@
 //! `ringload run`: one load.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::thread;
 
 use jiff::Timestamp;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::{Handle, Signals};
 use socket2::SockAddr;
 
+use super::beside::{self, Beside};
+use super::outputs::{Files, mode, write_stdout};
+use super::secure;
+use super::signals::Caught;
 use super::{Exit, Failure};
-use crate::cli::{Color, Output, Progress, RunCommand, Sink};
+use crate::cli::{Output, RunCommand};
 use crate::clock::{Clock, Monotonic, Nanos};
 use crate::engine::assignment::Demand;
 use crate::engine::prepare::{self, Endpoint};
@@ -23,14 +22,15 @@ use crate::observe::limits::raise_nofile;
 use crate::plan::describe::describe;
 use crate::plan::serve::ServePlan;
 use crate::plan::{Arrive, Load, Plan, Target};
-use crate::report::progress::{Mode, Planned};
-use crate::report::{self, Progress as Shown};
+use crate::report::Progress as Shown;
+use crate::report::progress::Planned;
 use crate::ring::Features;
 use crate::ring::kernel::KernelRing;
 use crate::serve::Server;
 use crate::stats::Live;
 use crate::stats::assemble::{RunFacts, WorkerFigures, WorkerOutcome, assemble};
 use crate::stats::result::RunResult;
+use crate::tls::RootsOrigin;
 use crate::{judge, net, pace};
 
 /// Carries it out and says how it ended.
@@ -43,9 +43,8 @@ pub fn run(command: &RunCommand) -> Result<Exit, Failure> {
         write_stdout(&text)?;
         return Ok(Exit::Done);
     }
-    // Before anything is sent: an output that cannot be written would lose the result.
     let files = Files::open(&command.output)?;
-    let (result, signal) = load(&command.plan, &command.output)?;
+    let (result, signal) = load(command.plan.clone(), &command.output)?;
     files.write(&result, &command.output)?;
     Ok(match signal {
         Some(signal) if result.interrupted => Exit::Signal(signal),
@@ -55,20 +54,24 @@ pub fn run(command: &RunCommand) -> Result<Exit, Failure> {
 }
 
 /// Makes the load; gives its result, and the signal that came, if one did.
-fn load(plan: &Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failure> {
+fn load(mut plan: Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failure> {
     let descriptors = raise_nofile();
     let features = probe().map_err(|error| Failure::ring(&error))?;
-    let server = embedded(plan)?;
-    let endpoint = prepare::endpoint(plan, server.as_ref().map(Server::address))?;
-    let jobs = prepare::jobs(plan, &endpoint, features, descriptors, net::local_ports(), None)?;
+    let server = embedded(&plan)?;
+    let endpoint = prepare::endpoint(&plan, server.as_ref().map(Server::address))?;
+    let addresses = addresses(&endpoint);
+    beside::add_default(&mut plan.watching, &plan.target, &addresses);
+    let tls = secure::tls(&plan, server.as_ref().and_then(Server::certificate))?;
+    let roots = tls.as_ref().map(|tls| tls.roots.origin());
+    let jobs = prepare::jobs(&plan, &endpoint, features, descriptors, net::local_ports(), tls)?;
     let cap = jobs.first().map(cap);
-    let stop = Arc::new(AtomicU8::new(0));
-    let signals = Caught::new(&stop).map_err(|error| Failure::output("signal handlers", &error))?;
+    let signals = Caught::new().map_err(|error| Failure::output("signal handlers", &error))?;
     let clock = Monotonic::start();
     let mut live = Live::new(jobs.len());
-    let mut shown = Shown::new(mode(output), planned(plan));
+    let mut shown = Shown::new(mode(output), planned(&plan));
+    let beside = Beside::start(&plan.watching, beside::INTERVAL)?;
     let started_at = Timestamp::now();
-    let run = engine::run(jobs, features, clock, &stop, |worker, second| {
+    let run = engine::run(jobs, features, clock, signals.counter(), |worker, second| {
         live.push(worker, second);
         while let Some(second) = live.next_ready() {
             shown.second(&second);
@@ -76,8 +79,9 @@ fn load(plan: &Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failur
     })?;
     let ended_ns = clock.now();
     shown.finish();
+    let (watch, probe) = beside.stop(clock.instant(run.record_ns), plan.warmup_ns > 0);
     let signal = signals.release();
-    let mut facts = facts(plan, &endpoint, features, started_at);
+    let mut facts = facts(&plan, &addresses, roots, features, started_at);
     facts.elapsed_ns = ended_ns - run.start_ns;
     facts.start_ns = run.record_ns;
     facts.interrupted = run.workers.iter().any(|report| report.outcome.interrupted);
@@ -85,26 +89,33 @@ fn load(plan: &Plan, output: &Output) -> Result<(RunResult, Option<i32>), Failur
     facts.recorded_until_ns = (!limited_by_number)
         .then(|| run.workers.iter().map(|report| report.outcome.ended_ns).max())
         .flatten();
-    facts.arrivals_span_ns = arrivals_span_ns(plan).filter(|_| limited_by_number);
+    facts.arrivals_span_ns = arrivals_span_ns(&plan).filter(|_| limited_by_number);
     facts.cap = cap;
+    facts.tls = secure::figures(&plan, &run.workers);
+    facts.link_bits = beside::link_bits(&plan.watching, &addresses);
     let workers = run.workers.into_iter().map(outcome).collect();
     let (mut result, circumstances) = assemble(facts, workers, live);
+    (result.watch, result.probe) = (watch, probe);
     result.verdict = judge::judge(&result, &circumstances);
+    let note = roots.and_then(RootsOrigin::note);
+    result.verdict.warnings.extend(note.map(str::to_owned));
     Ok((result, signal))
 }
 
 /// What the ring can do. On a thread of its own: a ring that is dropped may later interrupt its
 /// thread's system calls.
-fn probe() -> io::Result<Features> {
+pub(super) fn probe() -> io::Result<Features> {
     thread::spawn(KernelRing::probe).join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
 }
 
 /// The embedded server, where it is the target.
 fn embedded(plan: &Plan) -> Result<Option<Server>, Failure> {
-    let Target::Embedded { cpus } = &plan.target else { return Ok(None) };
+    let Target::Embedded { cpus, tls } = &plan.target else { return Ok(None) };
+    let address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let (http, https) = if *tls { (None, address) } else { (address, None) };
     let plan = ServePlan {
-        http: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
-        https: None,
+        http,
+        https,
         identity: None,
         threads: cpus.len().max(1),
         cpus: cpus.clone(),
@@ -116,10 +127,13 @@ fn embedded(plan: &Plan) -> Result<Option<Server>, Failure> {
 }
 
 /// The most connections over all workers, at the plan's highest.
-fn cap(job: &Job) -> u64 {
+pub(super) fn cap(job: &Job) -> u64 {
     let profile = match &job.assignment.demand {
         Demand::Closed { places } => places,
         Demand::Open { max_connections, .. } => max_connections,
+        Demand::Hold { .. } => {
+            return u64::from(job.assignment.slots) * u64::from(job.assignment.threads);
+        }
     };
     profile.max().ceil() as u64
 }
@@ -130,22 +144,32 @@ fn arrivals_span_ns(plan: &Plan) -> Option<Nanos> {
     pace::due(rate, plan.end.requests?)
 }
 
-fn facts(plan: &Plan, endpoint: &Endpoint, features: Features, started_at: Timestamp) -> RunFacts {
-    let addresses: Vec<SocketAddr> =
-        endpoint.addresses.iter().filter_map(SockAddr::as_socket).collect();
+/// Where the connections go; nothing for a unix socket.
+pub(super) fn addresses(endpoint: &Endpoint) -> Vec<SocketAddr> {
+    endpoint.addresses.iter().filter_map(SockAddr::as_socket).collect()
+}
+
+pub(super) fn facts(
+    plan: &Plan,
+    addresses: &[SocketAddr],
+    roots: Option<RootsOrigin>,
+    features: Features,
+    started_at: Timestamp,
+) -> RunFacts {
+    let described = describe(plan, addresses).with_roots(roots.unwrap_or(RootsOrigin::None));
     let (open_model, clients) = match plan.load {
-        Load::Closed { .. } => (false, false),
+        Load::Closed { .. } | Load::Hold { .. } => (false, false),
         Load::Open { arrive, .. } => (true, arrive == Arrive::Clients),
     };
     let server_on_our_cpus = match &plan.target {
-        Target::Embedded { cpus } => cpus.iter().any(|cpu| plan.cpus.contains(cpu)),
+        Target::Embedded { cpus, .. } => cpus.iter().any(|cpu| plan.cpus.contains(cpu)),
         Target::Origin { .. } => false,
     };
     RunFacts {
         command: "run".into(),
         label: plan.label.clone(),
         started_at: started_at.to_string(),
-        plan: value(&describe(plan, &addresses)),
+        plan: value(&described),
         environment: value(&Environment::read(features.names())),
         open_model,
         clients,
@@ -159,7 +183,7 @@ fn value(described: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(described).expect("names and numbers are JSON")
 }
 
-fn outcome(report: Report) -> WorkerOutcome {
+pub(super) fn outcome(report: Report) -> WorkerOutcome {
     let Report { outcome, cpu, cpu_ns, waited_ns, elapsed_ns } = report;
     WorkerOutcome {
         figures: WorkerFigures {
@@ -179,113 +203,10 @@ fn outcome(report: Report) -> WorkerOutcome {
     }
 }
 
-fn mode(output: &Output) -> Mode {
-    match output.progress {
-        Progress::Auto => Mode::Auto,
-        Progress::Bar => Mode::Bar,
-        Progress::Line => Mode::Line,
-        Progress::None => Mode::None,
-    }
-}
-
 fn planned(plan: &Plan) -> Planned {
     Planned {
         duration_ns: plan.end.duration_ns,
         requests: plan.end.requests,
         open_model: matches!(plan.load, Load::Open { .. }),
-    }
-}
-
-/// Signals while the load runs: the first stops sending, the second ends at once.
-struct Caught {
-    handle: Handle,
-    signal: Arc<AtomicI32>,
-}
-
-impl Caught {
-    fn new(stop: &Arc<AtomicU8>) -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        let handle = signals.handle();
-        let signal = Arc::new(AtomicI32::new(0));
-        let (stop, first) = (Arc::clone(stop), Arc::clone(&signal));
-        thread::spawn(move || {
-            for signal in signals.forever() {
-                let _ = first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
-                let before = stop.load(Ordering::Relaxed);
-                stop.store(before.saturating_add(1), Ordering::Relaxed);
-            }
-        });
-        Ok(Self { handle, signal })
-    }
-
-    /// The first signal that came, if any.
-    fn release(self) -> Option<i32> {
-        self.handle.close();
-        Some(self.signal.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
-    }
-}
-
-/// The outputs that are files, opened.
-struct Files {
-    json: Option<File>,
-    csv: Option<File>,
-    hgrm: Option<File>,
-}
-
-impl Files {
-    fn open(output: &Output) -> Result<Self, Failure> {
-        let open = |sink: &Option<Sink>| match sink {
-            Some(Sink::File(path)) => File::create(path)
-                .map(Some)
-                .map_err(|error| Failure::Use(format!("cannot write {}: {error}", path.display()))),
-            _ => Ok(None),
-        };
-        Ok(Self { json: open(&output.json)?, csv: open(&output.csv)?, hgrm: open(&output.hgrm)? })
-    }
-
-    /// Writes every output; one that fails does not keep the others from being written.
-    fn write(self, result: &RunResult, output: &Output) -> Result<(), Failure> {
-        let json = report::json::render as fn(&RunResult) -> String;
-        let parts = [
-            ("the JSON result", self.json, &output.json, json),
-            ("the CSV series", self.csv, &output.csv, report::csv::render),
-            ("the percentile table", self.hgrm, &output.hgrm, report::hgrm::render),
-        ];
-        let mut outcome = Ok(());
-        for (what, file, sink, render) in parts {
-            let written = match (file, sink) {
-                (Some(mut file), _) => file
-                    .write_all(render(result).as_bytes())
-                    .map_err(|error| Failure::output(what, &error)),
-                (None, Some(_)) => write_stdout(&render(result)),
-                (None, None) => Ok(()),
-            };
-            outcome = outcome.and(written);
-        }
-        if !output.takes_stdout() {
-            let text = report::text::render(result, colored(output, &io::stdout()));
-            outcome = outcome.and(write_stdout(&text));
-        }
-        outcome
-    }
-}
-
-fn write_stdout(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::output("standard output", &error))
-}
-
-/// Whether to colour: as asked; else on a terminal, unless `NO_COLOR` is set and not empty
-/// (no-color.org).
-fn colored(output: &Output, terminal: &impl IsTerminal) -> bool {
-    match output.color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => {
-            terminal.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-        }
     }
 }

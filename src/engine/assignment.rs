@@ -1,10 +1,13 @@
 //! What one worker is to do, resolved: addresses, encoded requests, its share of the load.
 
+use std::sync::Arc;
+
 use socket2::SockAddr;
 
+use super::hold::Control;
 use super::secure::Tls;
 use crate::clock::Nanos;
-use crate::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin};
+use crate::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin, Traffic};
 use crate::ring::{Family, SocketOption};
 
 /// A request, encoded once.
@@ -44,6 +47,15 @@ pub enum Demand {
         preconnect: u32,
         /// Arrivals that found no place for so long are dropped.
         drop_after_ns: Option<Nanos>,
+    },
+    /// Connections in levels.
+    Hold {
+        /// What is wanted, and what is there.
+        control: Arc<Control>,
+        /// What goes over the connections.
+        traffic: Traffic,
+        /// Whether each makes a request when it is open.
+        first_request: bool,
     },
 }
 

@@ -3,25 +3,11 @@
 use crate::clock::Nanos;
 use crate::http1::response::ScanError;
 use crate::stats::{Fault, FaultKind, Phase};
-
-/// The kind of failure behind a positive errno of a socket operation.
-pub(super) fn kind(errno: i32) -> FaultKind {
-    match errno {
-        libc::ECONNREFUSED => FaultKind::Refused,
-        libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => FaultKind::Reset,
-        libc::ETIMEDOUT => FaultKind::Timeout,
-        libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => {
-            FaultKind::Unreachable
-        }
-        libc::EADDRNOTAVAIL => FaultKind::NoPorts,
-        libc::EMFILE | libc::ENFILE => FaultKind::NoDescriptors,
-        _ => FaultKind::Other,
-    }
-}
+use crate::tls::failure;
 
 /// A failure with this errno.
 pub(super) fn of_errno(phase: Phase, errno: i32, now: Nanos) -> Fault {
-    Fault { errno, ..of_kind(phase, kind(errno), now) }
+    Fault { errno, ..of_kind(phase, FaultKind::of_errno(errno), now) }
 }
 
 /// A failure that has no errno.
@@ -29,13 +15,10 @@ pub(super) fn of_kind(phase: Phase, kind: FaultKind, now: Nanos) -> Fault {
     Fault { phase, kind, errno: 0, detail: "", bytes: Vec::new(), at_ns: now }
 }
 
-/// A session that cannot be made or went wrong.
-pub(super) fn of_tls(phase: Phase, error: &rustls::Error, _missed: bool, now: Nanos) -> Fault {
-    Fault {
-        detail: "",
-        bytes: error.to_string().into_bytes(),
-        ..of_kind(phase, FaultKind::Handshake, now)
-    }
+/// A session that cannot be made or went wrong. `missed`: the server asked for a certificate of the
+/// client's, and there was none.
+pub(super) fn of_tls(phase: Phase, error: &rustls::Error, missed: bool, now: Nanos) -> Fault {
+    failure::of(error, missed).fault(phase, now)
 }
 
 /// A response that is none.

@@ -7,10 +7,12 @@ mod deadlines;
 mod fault;
 
 mod gate;
+pub mod hold;
 mod lists;
 mod pool;
 pub mod prepare;
 pub mod secure;
+pub mod sources;
 pub mod worker;
 
 use std::io;
@@ -77,6 +79,8 @@ pub struct Run {
     pub record_ns: Nanos,
     /// CPU time of the whole process from then to the end, nanoseconds.
     pub process_cpu_ns: Nanos,
+    /// What was recorded of each level of a hold.
+    pub levels: Vec<hold::LevelStats>,
 }
 
 /// Why a run could not be made or went wrong.
@@ -147,9 +151,27 @@ pub fn run(
         }
         match failure {
             Some(error) => Err(error),
-            None => Ok(Run { workers, start_ns, record_ns: start_ns + warmup_ns, process_cpu_ns }),
+            None => Ok(Run {
+                levels: levels(&workers),
+                workers,
+                start_ns,
+                record_ns: start_ns + warmup_ns,
+                process_cpu_ns,
+            }),
         }
     })
+}
+
+/// What all workers recorded of each level of a hold; nothing of another load.
+fn levels(workers: &[Report]) -> Vec<hold::LevelStats> {
+    let mut levels: Vec<hold::LevelStats> = Vec::new();
+    for report in workers {
+        levels.resize_with(report.outcome.levels.len().max(levels.len()), Default::default);
+        for (level, own) in levels.iter_mut().zip(&report.outcome.levels) {
+            level.merge(own);
+        }
+    }
+    levels
 }
 
 type Worked = Result<Option<Report>, EngineError>;

@@ -6,7 +6,7 @@
 //! that this brought, unless one of these says that the socket did not take all. Any other send has
 //! a completion, and its bytes are free with it.
 
-use crate::ring::{BytesId, Ring, Slot};
+use crate::ring::{BytesId, Kind, Ring, Slot, Token};
 
 /// The smallest size: a ClientHello, or the last flight of a handshake and a request.
 const SMALLEST_LEN: usize = 1_024;
@@ -26,6 +26,8 @@ pub(super) struct Lent {
     /// The connection, and which one of those in its slot.
     pub(super) slot: Slot,
     pub(super) generation: u32,
+    /// How often they were lent: a completion of an earlier time is none of this one's.
+    times: u32,
     size: u8,
 }
 
@@ -56,12 +58,26 @@ impl Pool {
         let index = self.free[size].pop().unwrap_or_else(|| {
             let len = SMALLEST_LEN << size;
             let bytes = ring.add_bytes(vec![0; len]);
-            self.lent.push(Lent { bytes, from: 0, to: 0, slot, generation, size: size as u8 });
+            self.lent.push(Lent {
+                bytes,
+                from: 0,
+                to: 0,
+                slot,
+                generation,
+                times: 0,
+                size: size as u8,
+            });
             self.lent.len() as Index - 1
         });
         let lent = &mut self.lent[index as usize];
         (lent.slot, lent.generation, lent.from, lent.to) = (slot, generation, 0, 0);
+        lent.times = (lent.times + 1) % Token::GENERATIONS;
         index
+    }
+
+    /// What the bytes are sent under.
+    pub(super) fn token(&self, index: Index) -> Token {
+        Token::new(Kind::SendPooled, self.lent[index as usize].times, index)
     }
 
     pub(super) fn get(&self, index: Index) -> Lent {
@@ -85,7 +101,7 @@ impl Pool {
         self.queued.push(index);
     }
 
-    /// What is queued is being submitted.
+    /// What is queued was submitted.
     pub(super) fn submit(&mut self) {
         self.submitted.append(&mut self.queued);
     }

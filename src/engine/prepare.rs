@@ -9,16 +9,19 @@ use socket2::SockAddr;
 
 use super::Job;
 use super::assignment::{Assignment, Demand, EncodedPage};
+use super::hold::Control;
 use super::secure::Tls;
 use crate::http1::request::{self, RequestError};
 use crate::net::{self, LocalPorts};
 use crate::observe::limits::{Limits, NotEnoughDescriptors};
-use crate::plan::{Close, Lifetime, Load, Plan, Profile, Ratio, Target};
+use crate::plan::{Close, Lifetime, Load, Plan, Profile, Ratio, Target, hold};
 use crate::ring::{Family, Features, SocketOption};
 use crate::tls::{Client, ClientError};
 
 /// Descriptors that a process needs beside its connections: files, rings, listeners.
 const DESCRIPTORS_SPARE: u64 = 64;
+/// The most slots that a ring takes, `IORING_MAX_FIXED_FILES` in io_uring/rsrc.h.
+const MAX_SLOTS: u64 = 1 << 20;
 /// A request longer than this leaves in several segments, of which Nagle's algorithm would hold
 /// the last back (an Ethernet frame carries 1,460 bytes over IPv4).
 const SEGMENT_LEN: usize = 1_400;
@@ -126,8 +129,9 @@ pub fn jobs(
     let most = match &demand {
         Demand::Closed { places } => places.max().ceil() as u64,
         Demand::Open { max_connections, .. } => max_connections.max().ceil() as u64,
+        Demand::Hold { .. } => most_held(plan),
     };
-    let threads = (plan.threads as u64).clamp(1, most.max(1)) as u32;
+    let threads = threads(plan, most);
     let slots = most.div_ceil(u64::from(threads)).max(1);
     // Slots of a ring are limited by RLIMIT_NOFILE, for each ring anew.
     descriptors.check_descriptors(slots, most).map_err(PrepareError::Descriptors)?;
@@ -145,7 +149,9 @@ pub fn jobs(
         tls,
         demand,
         open_rate: match plan.load {
-            Load::Closed { open_rate, .. } | Load::Open { open_rate, .. } => open_rate,
+            Load::Closed { open_rate, .. }
+            | Load::Open { open_rate, .. }
+            | Load::Hold { open_rate, .. } => open_rate,
         },
         requests: plan.end.requests,
         duration_ns: plan.end.duration_ns,
@@ -184,7 +190,30 @@ fn demand(plan: &Plan, endpoint: &Endpoint, descriptors: Limits, ports: LocalPor
             preconnect: *preconnect,
             drop_after_ns: *drop_after_ns,
         },
+        Load::Hold { levels, traffic, first_request, .. } => Demand::Hold {
+            control: Control::new(levels.len(), threads(plan, most_held(plan)) as usize),
+            traffic: *traffic,
+            first_request: *first_request,
+        },
     }
+}
+
+/// As many threads as the plan has, but no more than places.
+fn threads(plan: &Plan, places: u64) -> u32 {
+    (plan.threads as u64).clamp(1, places.max(1)) as u32
+}
+
+/// The most connections that are ever held.
+fn most_held(plan: &Plan) -> u64 {
+    hold::levels(plan).iter().copied().max().unwrap_or(0).into()
+}
+
+/// The fewest threads whose rings hold so many connections: slots of a ring are limited by
+/// `RLIMIT_NOFILE`, for each ring anew.
+#[must_use]
+pub fn fewest_threads(connections: u64, descriptors: Limits) -> usize {
+    let a_ring = descriptors.soft.saturating_sub(DESCRIPTORS_SPARE).clamp(1, MAX_SLOTS);
+    usize::try_from(connections.div_ceil(a_ring)).unwrap_or(usize::MAX).max(1)
 }
 
 /// As many connections as descriptors and ports allow.
@@ -195,7 +224,7 @@ pub fn most_connections(
     descriptors: Limits,
     ports: LocalPorts,
 ) -> u64 {
-    let a_ring = descriptors.soft.saturating_sub(DESCRIPTORS_SPARE).min(1 << 20);
+    let a_ring = descriptors.soft.saturating_sub(DESCRIPTORS_SPARE).min(MAX_SLOTS);
     let by_descriptors = a_ring.saturating_mul(plan.threads as u64);
     let targets: Vec<SocketAddr> =
         endpoint.addresses.iter().filter_map(SockAddr::as_socket).collect();

@@ -1,13 +1,15 @@
-//! Who was the limit: read off the run's own figures, without a look at the server.
+//! Who was the limit: read off the run's own figures and, where it was watched, the server's.
 //!
 //! Every threshold here is the contract's, or says where it comes from.
 
+use super::link;
+use super::server::{CpuState, CpuUse, Stretch, cpu_use};
 use super::warnings::warnings;
 use super::words::{percent, time};
 use crate::stats::assemble::Circumstances;
 use crate::stats::result::{LimitedBy, RunResult, SeriesRow, Sure, Verdict, WorkerRow};
 use crate::stats::{FaultKind, Phase};
-use crate::units::{format_count, format_rate};
+use crate::units::{format_count, format_counted, format_rate};
 
 /// A worker that is at work or waits for its CPU for a larger share is the limit.
 const BUSY_LIMIT: f64 = 0.9;
@@ -65,7 +67,7 @@ pub fn judge(result: &RunResult, circumstances: &Circumstances) -> Verdict {
             if circumstances.open_model {
                 open_model(result, circumstances)
             } else {
-                closed_model(result)
+                closed_model(result, circumstances)
             }
         });
     let mut warnings = warnings(result, circumstances);
@@ -124,9 +126,9 @@ fn ports(result: &RunResult, circumstances: &Circumstances) -> Option<Finding> {
         || tipped(&result.series).is_some();
     (held_back + failed > 0 && hurt).then(|| {
         let reason = format!(
-            "no local port was free: connects were held back {} times, and {} requests failed",
-            format_count(held_back),
-            format_count(failed),
+            "no local port was free: connects were held back {}, and {} failed",
+            format_counted(held_back, "time"),
+            format_counted(failed, "request"),
         );
         (LimitedBy::Ports, Sure::High, vec![reason])
     })
@@ -136,7 +138,7 @@ fn descriptors(result: &RunResult) -> Option<Finding> {
     let failed = failures(result, |_, kind| kind == FaultKind::NoDescriptors);
     matters(result, failed).then(|| {
         let reason =
-            format!("{} requests failed: no file descriptor was free", format_count(failed));
+            format!("{} failed: no file descriptor was free", format_counted(failed, "request"));
         (LimitedBy::Connections, Sure::High, vec![reason])
     })
 }
@@ -194,13 +196,13 @@ fn set_in(series: &[SeriesRow]) -> Option<f64> {
 fn open_model(result: &RunResult, circumstances: &Circumstances) -> Finding {
     let offer = Offer::of(result, circumstances);
     let tipped = tipped(&result.series);
-    let what = if circumstances.clients { "clients" } else { "arrivals" };
+    let what = if circumstances.clients { "client" } else { "arrival" };
     let mut reasons = Vec::new();
     if offer.behind {
         reasons.push(format!(
-            "{} of {} {what} were answered in time ({} offered, {} answered)",
+            "{} of {} were answered in time ({} offered, {} answered)",
             percent(offer.answered as f64 / offer.wanted as f64),
-            format_count(offer.wanted),
+            format_counted(offer.wanted, what),
             format_rate(result.rate.offered.unwrap_or_default()),
             format_rate(result.rate.answered),
         ));
@@ -215,26 +217,58 @@ fn open_model(result: &RunResult, circumstances: &Circumstances) -> Finding {
     if reasons.is_empty() {
         let sure = if offer.wanted >= 100 { Sure::High } else { Sure::Medium };
         let answered = format!(
-            "{} of {} {what} were answered in time",
+            "{} of {} {} answered in time",
             percent(offer.answered as f64 / offer.wanted.max(1) as f64),
-            format_count(offer.wanted),
+            format_counted(offer.wanted, what),
+            if offer.wanted == 1 { "was" } else { "were" },
         );
         return (LimitedBy::None, sure, vec![answered]);
     }
-    let (limited_by, sure, more) = who_held_up(result, circumstances);
+    let (limited_by, sure, more) = full_link(result, circumstances, Stretch::Quarter)
+        .or_else(|| full_server(result, circumstances, Stretch::Quarter))
+        .unwrap_or_else(|| who_held_up(result, circumstances));
     reasons.extend(more);
     (limited_by, sure, reasons)
 }
 
+/// The line is full; less sure where the server's CPU is full as well.
+fn full_link(
+    result: &RunResult,
+    circumstances: &Circumstances,
+    stretch: Stretch,
+) -> Option<Finding> {
+    let reason = link::full(result, circumstances)?;
+    let server = cpu_use(result, circumstances.recorded_s, stretch);
+    let server = server.filter(|server| server.state == CpuState::Full);
+    let sure = if server.is_some() { Sure::Medium } else { Sure::High };
+    let reasons = [reason].into_iter().chain(server.as_ref().map(CpuUse::reason));
+    Some((LimitedBy::Link, sure, reasons.collect()))
+}
+
+/// The watched server's CPU is full.
+fn full_server(
+    result: &RunResult,
+    circumstances: &Circumstances,
+    stretch: Stretch,
+) -> Option<Finding> {
+    let server = cpu_use(result, circumstances.recorded_s, stretch)?;
+    let is_full = server.state == CpuState::Full;
+    is_full.then(|| (LimitedBy::Server, Sure::High, vec![server.reason()]))
+}
+
 /// Answers fell behind or tipped, and the generator is in order: server or connections.
 fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
+    let server = cpu_use(result, circumstances.recorded_s, Stretch::Quarter);
     let ended = (result.counts.completed + result.counts.failed).max(1);
     let not_connected = failures(result, |phase, kind| {
         phase == Phase::Connect && kind != FaultKind::NoPorts && kind != FaultKind::NoDescriptors
     });
     if not_connected as f64 / ended as f64 >= NOTABLE_SHARE {
         let share = percent(not_connected as f64 / ended as f64);
-        let reason = format!("{share} of the requests could not connect");
+        let mut reason = format!("{share} of the requests could not connect");
+        if server.is_some_and(|server| server.state == CpuState::Idle) {
+            reason += ", while the server idles: a layer before it may block";
+        }
         return (LimitedBy::Server, Sure::Medium, vec![reason]);
     }
     let in_order = busiest(result).map(|(_, worker)| {
@@ -245,9 +279,13 @@ fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
         )
     });
     let Some(cap) = full_cap(result, circumstances) else {
-        return (LimitedBy::Server, Sure::Medium, in_order.into_iter().collect());
+        let reasons = in_order.into_iter().chain(server.as_ref().map(CpuUse::reason));
+        return (LimitedBy::Server, Sure::Medium, reasons.collect());
     };
-    let all_taken = format!("all {} connections were taken", format_count(cap));
+    let all_taken = match cap {
+        1 => "the one connection was taken".to_owned(),
+        _ => format!("all {} connections were taken", format_count(cap)),
+    };
     let Some((free_us, full_us)) = circumstances.service_free_us.zip(circumstances.service_full_us)
     else {
         return (LimitedBy::Connections, Sure::Low, vec![all_taken]);
@@ -267,17 +305,30 @@ fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
     (limited_by, sure, in_order.into_iter().chain([reason]).collect())
 }
 
-fn closed_model(result: &RunResult) -> Finding {
+fn closed_model(result: &RunResult, circumstances: &Circumstances) -> Finding {
+    let full = full_link(result, circumstances, Stretch::Half)
+        .or_else(|| full_server(result, circumstances, Stretch::Half));
+    if let Some(finding) = full {
+        return finding;
+    }
     let service = result.latency.service.mean_us.unwrap_or_default();
+    let open = result.connections.peak_open;
     let mut reasons = vec![format!(
-        "{} connections wait for their answers ({} on average); more might get more",
-        format_count(result.connections.peak_open),
+        "{} {} ({} on average); more might get more",
+        format_counted(open, "connection"),
+        if open == 1 { "waits for its answers" } else { "wait for their answers" },
         time(service),
     )];
     if let Some((_, worker)) = busiest(result) {
         reasons.push(format!("the generator is in order: busy {}", percent(worker.busy)));
     }
-    (LimitedBy::Connections, Sure::Low, reasons)
+    let server = cpu_use(result, circumstances.recorded_s, Stretch::Half);
+    reasons.extend(server.as_ref().map(CpuUse::reason));
+    let sure = match server.map(|server| server.state) {
+        Some(CpuState::Idle | CpuState::Free) => Sure::Medium,
+        _ => Sure::Low,
+    };
+    (LimitedBy::Connections, sure, reasons)
 }
 
 impl Offer {

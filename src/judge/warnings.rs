@@ -1,11 +1,13 @@
 //! What is wrong with a measurement, each with its remedy.
 
+mod watched;
+
 use super::remedy::PORTS;
 use super::words::{percent, time};
 use crate::stats::Summary;
 use crate::stats::assemble::Circumstances;
 use crate::stats::result::RunResult;
-use crate::units::format_count;
+use crate::units::{format_count, format_counted};
 
 /// More 4xx and 5xx than this are warned about.
 const HTTP_ERRORS_SHARE: f64 = 0.01;
@@ -39,6 +41,7 @@ pub(super) fn warnings(result: &RunResult, circumstances: &Circumstances) -> Vec
         unstarted(result),
         unfinished(result),
         shared_cpus(circumstances),
+        crowded_cpus(result),
         waited_for_cpu(result, circumstances),
         fewer_places(result, circumstances),
         ring(result),
@@ -49,7 +52,8 @@ pub(super) fn warnings(result: &RunResult, circumstances: &Circumstances) -> Vec
         few_samples(&result.latency.response),
         coordinated_omission(result, circumstances),
     ];
-    parts.into_iter().flatten().collect()
+    let watched = watched::warnings(result, circumstances);
+    parts.into_iter().flatten().chain(watched).collect()
 }
 
 fn interrupted(result: &RunResult) -> Option<String> {
@@ -89,10 +93,11 @@ fn dropped(result: &RunResult) -> Option<String> {
     let dropped = result.counts.dropped;
     (dropped > 0).then(|| {
         format!(
-            "{} arrivals ({}) found no place in time and were dropped: allow more connections (-c) \
-             or offer less (-r)",
-            format_count(dropped),
+            "{} ({}) found no place in time and {} dropped: allow more connections (-c) or offer \
+             less (-r)",
+            format_counted(dropped, "arrival"),
             percent(dropped as f64 / result.counts.scheduled as f64),
+            if dropped == 1 { "was" } else { "were" },
         )
     })
 }
@@ -101,10 +106,26 @@ fn unstarted(result: &RunResult) -> Option<String> {
     let unstarted = result.counts.unstarted;
     (unstarted > 0).then(|| {
         format!(
-            "{} arrivals ({}) still waited for a place at the end and are in no latency: allow \
-             more connections (-c) or offer less (-r)",
-            format_count(unstarted),
+            "{} ({}) still waited for a place at the end, which is in no latency: allow more \
+             connections (-c) or offer less (-r)",
+            format_counted(unstarted, "arrival"),
             percent(unstarted as f64 / result.counts.scheduled as f64),
+        )
+    })
+}
+
+/// More workers than CPUs, which take turns.
+fn crowded_cpus(result: &RunResult) -> Option<String> {
+    let mut cpus: Vec<usize> =
+        result.generator.workers.iter().filter_map(|w| w.pinned_to).collect();
+    let threads = cpus.len();
+    cpus.sort_unstable();
+    cpus.dedup();
+    (cpus.len() < threads).then(|| {
+        let (count, noun) = (cpus.len(), if cpus.len() == 1 { "CPU" } else { "CPUs" });
+        format!(
+            "{threads} worker threads take turns on {count} {noun}, and wait for each other: one \
+             for each CPU is enough (-t {count})"
         )
     })
 }
@@ -112,9 +133,13 @@ fn unstarted(result: &RunResult) -> Option<String> {
 fn waited_for_cpu(result: &RunResult, circumstances: &Circumstances) -> Option<String> {
     let waited = result.generator.workers.iter().map(|w| w.waited).fold(0.0, f64::max);
     (waited > WAITED_SHARE && circumstances.recorded_s >= LEAST_RECORDED_S).then(|| {
+        let who = match watched::server_here(result) {
+            true => "the server or something else on this machine",
+            false => "something else",
+        };
         format!(
             "a worker was ready and did not run for {} of the time, which is in the latencies: \
-             something else uses its CPU; end it, or choose other CPUs (--cpus)",
+             {who} uses its CPU; end it, or choose other CPUs (--cpus)",
             percent(waited),
         )
     })
@@ -127,10 +152,10 @@ fn fewer_places(result: &RunResult, circumstances: &Circumstances) -> Option<Str
     let could = result.counts.started >= cap && !result.interrupted;
     (could && (open as f64) < FULL_SHARE * cap as f64).then(|| {
         format!(
-            "at most {} of {} connections were open at once: give it more time (-d), or see the \
+            "at most {} of {} were open at once: give it more time (-d), or see the \
              errors and the ports (`ringload doctor`)",
             format_count(open),
-            format_count(cap),
+            format_counted(cap, "connection"),
         )
     })
 }
@@ -139,9 +164,8 @@ fn unfinished(result: &RunResult) -> Option<String> {
     let unfinished = result.counts.unfinished;
     (unfinished > 0).then(|| {
         format!(
-            "{} requests had no answer when the grace was over and are in no latency: wait longer \
-             (--grace)",
-            format_count(unfinished),
+            "{} had no answer when the grace was over, which is in no latency: wait longer (--grace)",
+            format_counted(unfinished, "request"),
         )
     })
 }
@@ -158,9 +182,9 @@ fn ring(result: &RunResult) -> Option<String> {
     let overflows = result.generator.ring.cq_overflows;
     (overflows > 0).then(|| {
         format!(
-            "{} completions found no room in the ring's queue and came late: use more threads (-t) \
+            "{} found no room in the ring's queue and came late: use more threads (-t) \
              or fewer connections, and report it, since it should not happen",
-            format_count(overflows),
+            format_counted(overflows, "completion"),
         )
     })
 }
@@ -169,8 +193,8 @@ fn ports(result: &RunResult) -> Option<String> {
     let held_back = result.connections.no_ports;
     (held_back > 0).then(|| {
         format!(
-            "connects were held back {} times for want of a local port: {PORTS}",
-            format_count(held_back)
+            "connects were held back {} for want of a local port: {PORTS}",
+            format_counted(held_back, "time")
         )
     })
 }
@@ -180,10 +204,10 @@ fn syn_sent_again(result: &RunResult) -> Option<String> {
     let retransmits = result.connections.syn_retransmits;
     (slow + retransmits > 0).then(|| {
         format!(
-            "{} connects took about 1 s or 3 s: the SYN was lost and sent again. The server's \
+            "{} took about 1 s or 3 s: the SYN was lost and sent again. The server's \
              listen queue overflows, or packets are lost: raise its backlog and \
              net.core.somaxconn, or open connections more slowly (--open-rate)",
-            format_count(slow.max(retransmits)),
+            format_counted(slow.max(retransmits), "connect"),
         )
     })
 }
@@ -201,9 +225,9 @@ fn unexpected_bytes(result: &RunResult) -> Option<String> {
     let connections = result.connections.unexpected_bytes;
     (connections > 0).then(|| {
         format!(
-            "{} connections sent bytes after a complete answer and were closed: the server's \
+            "{} sent bytes after a complete answer and had to be closed: the server's \
              Content-Length may be too small",
-            format_count(connections),
+            format_counted(connections, "connection"),
         )
     })
 }
@@ -223,9 +247,9 @@ fn resent(result: &RunResult) -> Option<String> {
 fn few_samples(response: &Summary) -> Option<String> {
     (1..SAMPLES_FOR_P99).contains(&response.count).then(|| {
         format!(
-            "{} samples are few for a p99, which rests on less than ten of them: run longer (-d, \
-             -n)",
-            format_count(response.count),
+            "{} {} few for a p99, which rests on less than ten of them: run longer (-d, -n)",
+            format_counted(response.count, "sample"),
+            if response.count == 1 { "is" } else { "are" },
         )
     })
 }

@@ -1,20 +1,25 @@
 //! What is to be done: the validated plan of one load, without I/O.
 
 pub mod describe;
+pub mod hold;
 pub mod pages;
 pub mod profile;
 pub mod random;
 pub mod serve;
 pub mod sitemap;
+pub mod watching;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::clock::Nanos;
+use crate::tls::Settings;
 
 pub use crate::net::IpFamily;
+pub use hold::{HoldPlan, Traffic};
 pub use pages::{Page, ParsedUrl, Pick};
 pub use profile::{Profile, Ratio, Segment};
+pub use watching::Watching;
 
 /// One load, resolved from what was typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +30,8 @@ pub struct Plan {
     pub target: Target,
     /// How connections are made.
     pub dial: Dial,
+    /// How TLS is spoken over them; `None`: plain HTTP.
+    pub tls: Option<Tls>,
     /// What is asked for, at least one page.
     pub pages: Vec<Page>,
     /// How the next page is chosen.
@@ -57,6 +64,8 @@ pub struct Plan {
     pub spin: Spin,
     /// Of every random choice.
     pub seed: u64,
+    /// What is looked at beside the load.
+    pub watching: Watching,
 }
 
 /// Where requests go.
@@ -73,7 +82,19 @@ pub enum Target {
     Embedded {
         /// The CPUs of its threads, one each; at least one.
         cpus: Vec<usize>,
+        /// Whether it serves HTTPS, with a certificate of its own making.
+        tls: bool,
     },
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tls {
+    /// What is offered, shown and verified. Where nothing is said of whom to trust, the embedded
+    /// server's certificate is trusted, and of any other server the system's authorities.
+    pub settings: Settings,
+    /// The share of connections that may resume an earlier session, 0 to 1.
+    pub resume: f64,
 }
 
 /// How connections are made.
@@ -112,7 +133,7 @@ pub struct Header {
     pub secret: bool,
 }
 
-/// Closed or open model.
+/// Closed or open model, or connections that are held.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// A number of places, each asking again when it has its answer.
@@ -136,6 +157,19 @@ pub enum Load {
         preconnect: u32,
         /// An arrival that found no place for so long is dropped, nanoseconds.
         drop_after_ns: Option<Nanos>,
+        /// How fast connections are opened, per second.
+        open_rate: Option<Ratio>,
+    },
+    /// Connections in levels, until it is told to end.
+    Hold {
+        /// Connections at each level, ascending, at least one level.
+        levels: Vec<u32>,
+        /// How long each is held once its connections are there, nanoseconds.
+        dwell_ns: Nanos,
+        /// What goes over them.
+        traffic: Traffic,
+        /// Whether each connection makes a request when it is open.
+        first_request: bool,
         /// How fast connections are opened, per second.
         open_rate: Option<Ratio>,
     },

@@ -1,5 +1,6 @@
 //! What is seen on stderr while a load runs: a bar on a terminal, else one line a second.
 
+use std::fmt;
 use std::io::{IsTerminal, Write, stderr};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -33,6 +34,43 @@ pub struct Planned {
     pub requests: Option<u64>,
     /// Whether a rate is offered.
     pub open_model: bool,
+}
+
+/// Where a hold is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Climbing {
+    /// Which level, from 1, of how many.
+    pub level: (usize, usize),
+    /// Connections that it has.
+    pub wanted: u64,
+    /// Connections open.
+    pub open: u64,
+    /// Connections on their way.
+    pub opening: u64,
+    /// Connections that could not be opened, since the start.
+    pub failed: u64,
+    /// Connections that the server closed, since the start.
+    pub closed_by_server: u64,
+    /// Whether the level is reached, and held.
+    pub is_held: bool,
+}
+
+impl fmt::Display for Climbing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (level, of) = self.level;
+        let [open, wanted] = [self.open, self.wanted].map(format_count);
+        write!(f, "level {level} of {of}  {open} of {wanted} open")?;
+        if self.is_held {
+            f.write_str(", held")?;
+        } else {
+            write!(f, ", {} to come", format_count(self.opening))?;
+        }
+        write!(f, "  failed {}", format_count(self.failed))?;
+        match self.closed_by_server {
+            0 => Ok(()),
+            closed => write!(f, "  closed by the server {}", format_count(closed)),
+        }
+    }
 }
 
 /// Shows progress.
@@ -72,6 +110,21 @@ impl Progress {
             View::Line => {
                 // A closed stderr leaves nobody to tell it to.
                 let _ = writeln!(stderr(), "{}", line(second, self.planned.open_model));
+            }
+            View::None => {}
+        }
+    }
+
+    /// Shows where a hold is, `now_ns` after its start.
+    pub fn held(&self, now_ns: Nanos, climbing: &Climbing) {
+        match &self.view {
+            View::Bar(bar) => {
+                bar.set_position(now_ns / MILLISECOND);
+                bar.set_message(climbing.to_string());
+            }
+            View::Line => {
+                // As for a second of a run.
+                let _ = writeln!(stderr(), "t {:>4.0}s  {climbing}", now_ns as f64 / 1e9);
             }
             View::None => {}
         }
@@ -187,6 +240,24 @@ mod tests {
         (quiet.counts.completed, quiet.counts.http_errors) = (0, 7);
         let line = line(&quiet, false);
         assert!(line.contains("answered 0/s  p50 -  p99 -  errors 2  4xx/5xx 7"), "{line}");
+    }
+
+    #[test]
+    fn a_hold_says_where_it_is() {
+        let mut climbing = Climbing {
+            level: (2, 4),
+            wanted: 5_000,
+            open: 1_200,
+            opening: 3_800,
+            failed: 0,
+            closed_by_server: 0,
+            is_held: false,
+        };
+        let text = "level 2 of 4  1,200 of 5,000 open, 3,800 to come  failed 0";
+        assert_eq!(climbing.to_string(), text);
+        (climbing.is_held, climbing.closed_by_server) = (true, 7);
+        let text = "level 2 of 4  1,200 of 5,000 open, held  failed 0  closed by the server 7";
+        assert_eq!(climbing.to_string(), text);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The result as a page for a terminal, to be read from the top: what was asked, what came of it,
 //! how long it took, what went wrong, who was the limit.
 
+mod hold;
+
 use serde_json::Value;
 
 use super::page::{Page, Style};
@@ -8,7 +10,7 @@ use crate::judge::remedy::remedy;
 use crate::judge::words::{percent, time};
 use crate::stats::Summary;
 use crate::stats::result::{LimitedBy, PageRow, RunResult, Sure};
-use crate::units::{format_bytes, format_count, format_rate};
+use crate::units::{format_bytes, format_count, format_counted, format_rate};
 
 /// Kinds of failures that are shown.
 const ERRORS_SHOWN: usize = 5;
@@ -24,6 +26,10 @@ const URL_WIDTH: usize = 42;
 pub fn render(result: &RunResult, color: bool) -> String {
     let mut page = Page::new(color);
     asked(&mut page, result);
+    if let Some(held) = &result.hold {
+        hold::render(&mut page, result, held);
+        return page.finish();
+    }
     requests(&mut page, result);
     latency(&mut page, result);
     statuses(&mut page, result);
@@ -46,17 +52,23 @@ fn asked(page: &mut Page, result: &RunResult) {
         [url] => Some(url.clone()),
         [first, ..] => Some(format!("{first} and {} more", urls.len() - 1)),
     };
-    let requests = shown(&plan["requests"]).map(|n| format!(", {n} requests"));
-    let duration = shown(&plan["duration"]).map(|d| format!(", for {d}"));
+    let requests = plan["requests"].as_u64();
+    let requests = requests.map(|n| format!(", {}", format_counted(n, "request")));
+    let duration = plan["duration_s"].as_f64();
+    let duration = duration.map(|s| format!(", for {}", time(s * 1e6)));
     let (rate, connections) = (shown(&plan["rate"]), shown(&plan["connections"]));
     let load = match (result.rate.offered, connections) {
+        _ if plan["levels"].is_array() => held(plan),
         (Some(_), connections) => {
-            let at_most = connections.map(|c| format!(", at most {c} connections"));
+            let at_most = connections.map(|c| format!(", at most {}", several(&c, "connection")));
             format!(
-                "open model, {} arrivals per second{}",
-                rate.as_deref().unwrap_or("?"),
+                "open model, {} per second{}",
+                several(rate.as_deref().unwrap_or("?"), "arrival"),
                 at_most.unwrap_or_default(),
             )
+        }
+        (None, Some(one)) if one == "1" => {
+            "closed model, 1 connection that waits for its answer".to_owned()
         }
         (None, connections) => format!(
             "closed model, {} connections that wait for their answers",
@@ -66,7 +78,7 @@ fn asked(page: &mut Page, result: &RunResult) {
     let clients = (plan["arrive"] == "clients").then(|| ", each a client".to_owned());
     let life = shown(&plan["requests_per_connection"])
         .filter(|life| life != "all")
-        .map(|life| format!(", {life} requests per connection"));
+        .map(|life| format!(", {} per connection", several(&life, "request")));
     let parts = [Some(load), clients, life, requests, duration];
     page.entry("Asked", &parts.into_iter().flatten().collect::<String>(), Style::Plain);
     if let Some(target) = target {
@@ -78,8 +90,26 @@ fn asked(page: &mut Page, result: &RunResult) {
         [] => String::new(),
         pinned => format!(" on CPU {}", listed(pinned)),
     };
-    let seed = shown(&plan["seed"]).map_or(String::new(), |seed| format!(", seed {seed}"));
-    page.entry("", &format!("{}{on_cpus}{seed}", counted(threads as u64, "thread")), Style::Plain);
+    // Without commas: it is typed again.
+    let seed = plan["seed"].as_u64().map_or(String::new(), |seed| format!(", seed {seed}"));
+    page.entry(
+        "",
+        &format!("{}{on_cpus}{seed}", format_counted(threads as u64, "thread")),
+        Style::Plain,
+    );
+}
+
+/// The levels of a hold.
+fn held(plan: &Value) -> String {
+    let levels: Vec<String> =
+        plan["levels"].as_array().into_iter().flatten().filter_map(shown).collect();
+    let first = if plan["first_request"] == true { "one request each, then " } else { "" };
+    format!(
+        "{} connections, each level held for {} s: {first}{}",
+        levels.join(" "),
+        plan["dwell_s"].as_f64().unwrap_or(0.0),
+        shown(&plan["traffic"]).unwrap_or_default(),
+    )
 }
 
 fn requests(page: &mut Page, result: &RunResult) {
@@ -102,9 +132,9 @@ fn requests(page: &mut Page, result: &RunResult) {
         Style::Plain,
     );
     if c.clients.scheduled > 0 {
-        let [scheduled, started, finished] =
-            [c.clients.scheduled, c.clients.started, c.clients.finished].map(format_count);
-        let text = format!("{scheduled} clients arrived, {started} began, {finished} finished");
+        let scheduled = format_counted(c.clients.scheduled, "client");
+        let [started, finished] = [c.clients.started, c.clients.finished].map(format_count);
+        let text = format!("{scheduled} arrived, {started} began, {finished} finished");
         page.entry("", &text, Style::Plain);
     }
     let answered = format_rate(result.rate.answered);
@@ -191,7 +221,7 @@ fn errors(page: &mut Page, result: &RunResult) {
             "{} {}{detail}: {}, from {:.1} s to {:.1} s: {}",
             error.phase.name(),
             error.kind.name(),
-            counted(error.count, "time"),
+            format_counted(error.count, "time"),
             error.first_s,
             error.last_s,
             error.example,
@@ -347,8 +377,9 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", format_count(count), if count == 1 { "" } else { "s" })
+/// A quantity as it was asked for, of something.
+fn several(quantity: &str, noun: &str) -> String {
+    format!("{quantity} {noun}{}", if quantity == "1" { "" } else { "s" })
 }
 
 fn listed<T: ToString>(values: &[T]) -> String {

@@ -369,6 +369,10 @@ impl Ring for KernelRing {
         Ok(())
     }
 
+    fn queued(&self) -> u32 {
+        self.queued
+    }
+
     fn sq_len(&self) -> u32 {
         self.sq_entries
     }

@@ -230,6 +230,9 @@ pub trait Ring {
     /// # Errors
     /// What `io_uring_enter` returned.
     fn reserve(&mut self, n: u32) -> io::Result<()>;
+    /// Operations that were pushed and not submitted yet. An enter may leave some where the kernel
+    /// is short of memory.
+    fn queued(&self) -> u32;
     /// The longest chain that can be reserved.
     fn sq_len(&self) -> u32;
     /// Queues an operation.

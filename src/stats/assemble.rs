@@ -50,6 +50,8 @@ pub struct RunFacts {
     pub tls: Option<TlsFigures>,
     /// Whether the server runs on CPUs of the generator.
     pub server_on_our_cpus: bool,
+    /// What the line carries each way, bits per second.
+    pub link_bits: Option<u64>,
 }
 
 /// What the engine knows of one worker.
@@ -106,6 +108,8 @@ pub struct Circumstances {
     pub service_free_us: Option<f64>,
     /// Mean service time while arrivals waited for a place.
     pub service_full_us: Option<f64>,
+    /// What the line carries each way, bits per second: as told, else the interface's own speed.
+    pub link_bits: Option<u64>,
 }
 
 /// Makes the result, its verdict not yet judged, and what judging it needs.
@@ -166,7 +170,10 @@ pub fn assemble(
         latency,
         generator,
         verdict: Verdict::default(),
+        probe: None,
         series: live.into_series(),
+        watch: Vec::new(),
+        hold: None,
     };
     (result, circumstances)
 }
@@ -183,6 +190,7 @@ fn circumstances(facts: &RunFacts, all: &WorkerStats) -> Circumstances {
         answered: all.answered,
         service_free_us: mean_us(all.service_free),
         service_full_us: mean_us(all.service_full),
+        link_bits: facts.link_bits,
     }
 }
 

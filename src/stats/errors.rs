@@ -80,7 +80,8 @@ pub struct Fault {
     pub errno: i32,
     /// A finer name where there is one, such as "chunk-size"; else empty.
     pub detail: &'static str,
-    /// The first bytes of what was malformed, at most 64; else empty.
+    /// The first bytes of what was malformed, at most 64; of other kinds what there is to say, in
+    /// words; else empty.
     pub bytes: Vec<u8>,
     /// When, on the run's clock.
     pub at_ns: Nanos,
@@ -108,7 +109,7 @@ pub struct FaultCount {
     pub first_ns: Nanos,
     /// When the last was.
     pub last_ns: Nanos,
-    /// The first bytes of the first one that was malformed; else empty.
+    /// The bytes of the first one that has any; else empty.
     pub bytes: Vec<u8>,
 }
 
@@ -135,6 +136,22 @@ impl Phase {
 }
 
 impl FaultKind {
+    /// The kind of failure behind a positive errno of a socket operation.
+    #[must_use]
+    pub const fn of_errno(errno: i32) -> Self {
+        match errno {
+            libc::ECONNREFUSED => Self::Refused,
+            libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => Self::Reset,
+            libc::ETIMEDOUT => Self::Timeout,
+            libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => {
+                Self::Unreachable
+            }
+            libc::EADDRNOTAVAIL => Self::NoPorts,
+            libc::EMFILE | libc::ENFILE => Self::NoDescriptors,
+            _ => Self::Other,
+        }
+    }
+
     /// Its name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -195,12 +212,16 @@ impl FaultKey {
         }
     }
 
-    /// A short text for people: the errno in words, or the escaped bytes of what was malformed, or
-    /// the kind in words.
+    /// A short text for people: the words that came with it, or the escaped bytes of what was
+    /// malformed, or the errno in words, or the kind in words.
     #[must_use]
     pub fn example(&self, bytes: &[u8]) -> String {
-        if !bytes.is_empty() {
-            return bytes[..bytes.len().min(EXAMPLE_BYTES)].escape_ascii().to_string();
+        match self.kind {
+            _ if bytes.is_empty() => {}
+            FaultKind::Certificate | FaultKind::Handshake | FaultKind::Other => {
+                return String::from_utf8_lossy(bytes).into_owned();
+            }
+            _ => return bytes[..bytes.len().min(EXAMPLE_BYTES)].escape_ascii().to_string(),
         }
         if self.errno == 0 {
             return self.kind.words().to_owned();
@@ -368,6 +389,15 @@ mod tests {
         assert_eq!(key.example(b"\x1b[31mhi\r\n\xff"), r"\x1b[31mhi\r\n\xff");
         assert_eq!(key.example(b""), "the answer is not HTTP/1.1");
         assert_eq!(key.example(&[b'a'; 200]).len(), EXAMPLE_BYTES);
+    }
+
+    #[test]
+    fn words_come_out_as_they_are() {
+        let words = "the certificate is for b\u{fc}cher.example; ".repeat(3);
+        for kind in [FaultKind::Certificate, FaultKind::Handshake, FaultKind::Other] {
+            let key = FaultKey { phase: Phase::Tls, kind, errno: 0, detail: "wrong-host" };
+            assert_eq!(key.example(words.as_bytes()), words);
+        }
     }
 
     #[test]

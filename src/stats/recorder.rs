@@ -299,6 +299,12 @@ impl Recorder {
         self.faults.add(fault);
     }
 
+    /// Requests so far with a complete response, and those that failed.
+    #[must_use]
+    pub fn ended(&self) -> (u64, u64) {
+        (self.completed, self.failed)
+    }
+
     /// Called once a pass: hands a second over when it is past.
     #[inline]
     pub fn tick(&mut self, now: Nanos) {

@@ -11,6 +11,15 @@ use super::distribution::Summary;
 use super::errors::{FaultKind, Phase};
 use super::recorder::Encoding;
 
+mod hold;
+mod watch;
+
+pub use hold::{
+    Aborted, Capacity, HoldResult, LevelResult, OwnMemory, PerConnection, ServerMemory,
+    TargetResult,
+};
+pub use watch::{ProcessSample, Sample, WatchRow};
+
 /// The schema that this is.
 pub const SCHEMA: &str = "ringload/1";
 
@@ -55,8 +64,15 @@ pub struct RunResult {
     pub generator: Generator,
     /// Who was the limit.
     pub verdict: Verdict,
+    /// The probe beside the load; null where there was none.
+    pub probe: Option<ProbeResult>,
     /// One row a second.
     pub series: Vec<SeriesRow>,
+    /// What was watched, one row a source.
+    pub watch: Vec<WatchRow>,
+    /// What `hold` adds; of other commands nothing.
+    #[serde(flatten)]
+    pub hold: Option<HoldResult>,
 }
 
 /// The most rows in [`RunResult::pages`].
@@ -329,6 +345,24 @@ pub enum Sure {
     Medium,
     /// A guess.
     Low,
+}
+
+/// What came of the probe: a fresh connection and one request to it each second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeResult {
+    /// Probes sent.
+    pub sent: u64,
+    /// Of these, without a good answer in time.
+    pub failed: u64,
+    /// Median from the start of connecting to the last byte; one that ran out of time is in it with
+    /// that time, other failures are not.
+    pub p50_us: Option<f64>,
+    /// The longest of them.
+    pub max_us: Option<f64>,
+    /// When the first that failed was sent, since the start of recorded time.
+    pub first_failed_s: Option<f64>,
+    /// How often each failure was, named by its phase and kind.
+    pub failures: BTreeMap<String, u64>,
 }
 
 /// One second of the run.

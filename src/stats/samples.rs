@@ -6,7 +6,8 @@ use super::assemble::Circumstances;
 use super::distribution::{Distribution, TOTAL_DIGITS};
 use super::result::{
     Batching, Bytes, Clients, Connections, Counts, ErrorRow, Generator, LatencyResult, PageRow,
-    Rate, RequestsPerConnection, RingCounters, RunResult, SCHEMA, SeriesRow, Verdict, WorkerRow,
+    ProcessSample, Rate, RequestsPerConnection, RingCounters, RunResult, SCHEMA, Sample, SeriesRow,
+    Verdict, WatchRow, WorkerRow,
 };
 use super::{FaultKind, Phase, Summary};
 use crate::clock::{MICROSECOND, Nanos};
@@ -25,7 +26,7 @@ pub fn open_run() -> (RunResult, Circumstances) {
         interrupted: false,
         plan: json!({
             "model": "open", "rate": "1k", "urls": ["http://127.0.0.1:8080/"], "threads": 1,
-            "cpus": [1], "seed": 42, "duration": "10s",
+            "cpus": [1], "seed": 42, "duration_s": 10.0,
         }),
         environment: json!({"kernel": "6.18.1", "cores": 2}),
         counts: Counts {
@@ -74,7 +75,10 @@ pub fn open_run() -> (RunResult, Circumstances) {
             batching: Batching { want: 1, min_wait_us: 0.0 },
         },
         verdict: Verdict::default(),
+        probe: None,
         series: (1..=10).map(|second| row(f64::from(second), 1_000, 1_000.0)).collect(),
+        watch: Vec::new(),
+        hold: None,
     };
     let circumstances = Circumstances {
         open_model: true,
@@ -85,6 +89,7 @@ pub fn open_run() -> (RunResult, Circumstances) {
         answered: 9_999,
         service_free_us: Some(1_000.0),
         service_full_us: None,
+        link_bits: None,
     };
     (result, circumstances)
 }
@@ -162,4 +167,46 @@ pub fn error(phase: Phase, kind: FaultKind, count: u64) -> ErrorRow {
         last_s: 9.5,
         example: "an example".to_owned(),
     }
+}
+
+/// What `name:nginx` shows in 10 s: its workers, each with so many CPUs, on a machine of 4.
+pub fn watched(workers: &[f64]) -> WatchRow {
+    let sample = |second: u32| Sample {
+        t_s: f64::from(second),
+        cpus: Some(4),
+        cpu_user: Some(0.2 + workers.iter().sum::<f64>() * 0.6),
+        cpu_system: Some(0.1 + workers.iter().sum::<f64>() * 0.4),
+        cpu_iowait: Some(0.0),
+        cpu_steal: Some(0.0),
+        run_queue: Some(2),
+        mem_available: Some(500 << 20),
+        swap_used: Some(0),
+        slab_bytes: Some(40 << 20),
+        tcp_mem_bytes: Some(1 << 20),
+        tcp_pressures: Some(7),
+        tcp_pressure_ms: Some(61_000),
+        passive_opens: Some(1_000 + u64::from(second)),
+        listen_overflows: Some(3),
+        listen_drops: Some(5),
+        syn_retransmits: Some(11),
+        net_received_bytes: Some(1 << 20),
+        net_sent_bytes: Some(9 << 20),
+        net_drops: Some(0),
+        oom_kills: Some(2),
+        processes: (100..)
+            .zip(workers)
+            .map(|(pid, cpu)| ProcessSample {
+                pid,
+                name: "nginx".to_owned(),
+                rss: Some((34 + u64::from(second)) << 20),
+                pss: None,
+                swap: Some(0),
+                threads: Some(1),
+                fds: Some(60),
+                cpu: Some(*cpu),
+            })
+            .collect(),
+    };
+    let samples = (0..=10).map(sample).collect();
+    WatchRow { source: "name:nginx".to_owned(), samples, ..WatchRow::default() }
 }

@@ -10,7 +10,9 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, SignatureScheme, SupportedProtocolVersion};
+use rustls::{
+    ClientConfig, ClientConnection, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion,
+};
 
 use super::HTTP_1_1;
 use super::session::Session;
@@ -23,6 +25,7 @@ pub type ClientSession = Session<UnbufferedClientConnection>;
 
 /// Makes sessions to one server. One per thread: what it remembers of sessions is behind a lock
 /// that nobody else takes.
+#[derive(Debug)]
 pub struct Client {
     fresh: Arc<ClientConfig>,
     resuming: Arc<ClientConfig>,
@@ -35,8 +38,6 @@ pub struct Client {
 pub enum ClientError {
     /// The server's name is neither a host name nor an address.
     Name(String),
-    /// Certificates that are to be trusted are none.
-    Roots(String),
     /// The client's certificate and key do not go together, or the key is of an unknown kind.
     Identity(rustls::Error),
     /// What is asked for cannot be put together.
@@ -50,7 +51,6 @@ impl fmt::Display for ClientError {
                 f,
                 "{name:?} is no name of a TLS server: give a host name or an address (--sni NAME)"
             ),
-            Self::Roots(why) => write!(f, "{why}"),
             Self::Identity(error) => write!(
                 f,
                 "the client's certificate cannot be used: {error}; give the certificate (--cert) \
@@ -74,9 +74,10 @@ impl Client {
             .to_owned();
         let provider = Arc::new(CryptoProvider {
             kx_groups: settings.groups.iter().copied().map(supported).collect(),
+            cipher_suites: suites(),
             ..aws_lc_rs::default_provider()
         });
-        let verifier = verify::verifier(settings, roots, &provider)?;
+        let verifier = verify::verifier(settings.insecure, roots, &provider);
         let asked = Arc::new(AtomicBool::new(false));
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(settings.versions))
@@ -105,11 +106,33 @@ impl Client {
         Ok(Session::over(connection))
     }
 
+    /// A session with buffers of its own, for a single request by blocking I/O: what is read before
+    /// a load.
+    ///
+    /// # Errors
+    /// Where the system gives no random bytes.
+    pub fn buffered(&self) -> Result<ClientConnection, rustls::Error> {
+        ClientConnection::new(Arc::clone(&self.fresh), self.name.clone())
+    }
+
     /// Whether a server has asked for a client's certificate and there was none to show.
     #[must_use]
     pub fn certificate_was_missed(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
+}
+
+/// AES-128 first, as browsers have it, and not AES-256, as rustls has it: the hash that goes with it,
+/// SHA-256, has instructions of its own on today's CPUs, and a handshake hashes much
+/// (docs/BENCHMARKING.md, TLS). A server that has a preference of its own decides.
+fn suites() -> Vec<SupportedCipherSuite> {
+    let mut suites = aws_lc_rs::default_provider().cipher_suites;
+    let is_aes_256 = |suite: &SupportedCipherSuite| {
+        suite.suite().as_str().is_some_and(|name| name.contains("AES_256"))
+    };
+    // By version, so that none comes to stand before a newer one's.
+    suites.sort_by_key(|suite| (suite.version().version == TLS12.version, is_aes_256(suite)));
+    suites
 }
 
 fn versions(versions: Versions) -> Vec<&'static SupportedProtocolVersion> {
@@ -134,9 +157,8 @@ fn certified_key(
     provider: &CryptoProvider,
 ) -> Result<Option<Arc<CertifiedKey>>, ClientError> {
     let Some(identity) = &settings.identity else { return Ok(None) };
-    let key = identity.key.clone_key();
-    let certified = CertifiedKey::from_der(identity.chain.clone(), key, provider);
-    Ok(Some(Arc::new(certified.map_err(ClientError::Identity)?)))
+    let certified = identity.certified_key(provider).map_err(ClientError::Identity)?;
+    Ok(Some(Arc::new(certified)))
 }
 
 /// Shows the client's certificate, and notes that one was asked for in vain.

@@ -1,9 +1,10 @@
 //! The server's side.
 
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, SanType};
+use rcgen::{CertificateParams, CertifiedKey, KeyPair, PKCS_ECDSA_P256_SHA256, SanType};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, cipher_suite};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -69,15 +70,7 @@ impl Server {
     /// # Errors
     /// Where the system gives no random bytes.
     pub fn self_signed() -> Result<Self, ServerError> {
-        let key =
-            KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(ServerError::Certificate)?;
-        let mut params =
-            CertificateParams::new(vec!["localhost".into()]).map_err(ServerError::Certificate)?;
-        for address in [std::net::Ipv4Addr::LOCALHOST.into(), std::net::Ipv6Addr::LOCALHOST.into()]
-        {
-            params.subject_alt_names.push(SanType::IpAddress(address));
-        }
-        let certificate = params.self_signed(&key).map_err(ServerError::Certificate)?;
+        let CertifiedKey { cert: certificate, signing_key: key } = made()?;
         let key = PrivateKeyDer::try_from(key.serialize_der())
             .map_err(|why| ServerError::Config(rustls::Error::General(why.into())))?;
         Self::new(vec![certificate.der().clone()], key)
@@ -127,4 +120,25 @@ impl Server {
     pub fn session(&self) -> Result<ServerSession, rustls::Error> {
         Ok(Session::over(UnbufferedServerConnection::new(Arc::clone(&self.config))?))
     }
+}
+
+/// Such a certificate as [`Server::self_signed`] makes, for a server that is another process: it
+/// alone, and with its key as PEM.
+///
+/// # Errors
+/// Where the system gives no random bytes.
+pub fn self_signed_pem() -> Result<(CertificateDer<'static>, String), ServerError> {
+    let CertifiedKey { cert, signing_key } = made()?;
+    Ok((cert.der().clone(), cert.pem() + &signing_key.serialize_pem()))
+}
+
+fn made() -> Result<CertifiedKey<KeyPair>, ServerError> {
+    let failed = ServerError::Certificate;
+    let signing_key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+    let mut params = CertificateParams::new(vec!["localhost".into()]).map_err(failed)?;
+    for address in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
+        params.subject_alt_names.push(SanType::IpAddress(address));
+    }
+    let cert = params.self_signed(&signing_key).map_err(failed)?;
+    Ok(CertifiedKey { cert, signing_key })
 }

@@ -81,7 +81,8 @@ pub struct Session<C> {
 }
 
 impl<C: Records> Session<C> {
-    pub(super) fn over(connection: C) -> Self {
+    /// A session over a connection of rustls' that nothing went through yet.
+    pub(crate) fn over(connection: C) -> Self {
         Self { connection, held: 0 }
     }
 
@@ -116,7 +117,10 @@ impl<C: Records> Session<C> {
                         used += record.discard;
                         plain(record.payload);
                     }
-                    false
+                    // The usual end: one look fewer at a session that has no more to say.
+                    let whole = progress.used + used == input.len();
+                    progress.established |= whole;
+                    whole
                 }
                 Ok(ConnectionState::PeerClosed) => {
                     progress.peer_closed = true;
@@ -182,6 +186,33 @@ impl<C: Records> Session<C> {
             let written = traffic.queue_close_notify(&mut output[from..]).unwrap_or(0);
             output.truncate(from + written);
         }
+    }
+
+    /// Appends a request that both sides change their keys (RFC 8446, 4.6.3); nothing where the
+    /// session cannot, as with TLS 1.2.
+    pub fn update_keys(&mut self, output: &mut Vec<u8>) {
+        let mut held = vec![0; self.held];
+        if let Ok(ConnectionState::WriteTraffic(traffic)) = self.connection.process(&mut held).state
+            && traffic.refresh_traffic_keys().is_err()
+        {
+            return;
+        }
+        loop {
+            match self.connection.process(&mut held).state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    if append(output, |room| data.encode(room)).is_err() {
+                        return;
+                    }
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Whether an earlier session is resumed, as far as the handshake tells yet.
+    pub fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// What the handshake came to, once it is complete.

@@ -19,6 +19,12 @@ pub fn format_count(count: u64) -> String {
     text
 }
 
+/// So many of something: `1 arrival`, `1,234 arrivals`.
+#[must_use]
+pub fn format_counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", format_count(count), if count == 1 { "" } else { "s" })
+}
+
 /// A duration in the unit that suits it, three significant digits or exactly: `250ns`, `84.2µs`,
 /// `1.08ms`, `30s`, `1m30s`, `2h`. From a minute on it is rounded to the second.
 #[must_use]
@@ -80,6 +86,24 @@ pub fn format_bytes(bytes: u64) -> String {
         }
     }
     unreachable!("the largest unit has no limit")
+}
+
+/// A transfer rate in the largest decimal unit that leaves it exact: `267Mbit/s`, `1.5Gbit/s`,
+/// `1001bit/s`.
+#[must_use]
+pub fn format_bits(bits: u64) -> String {
+    const UNITS: [(u64, &str); 3] =
+        [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
+    for (unit, name) in UNITS {
+        // Three decimals are exact where the rest is a multiple of a thousandth.
+        if bits >= unit && bits.is_multiple_of(unit / 1_000) {
+            let decimals = format!("{:03}", bits % unit / (unit / 1_000));
+            let decimals = decimals.trim_end_matches('0');
+            let point = if decimals.is_empty() { "" } else { "." };
+            return format!("{}{point}{decimals}{name}", bits / unit);
+        }
+    }
+    format!("{bits}bit/s")
 }
 
 /// A rate: `10,000/s`, `313.4/s`, `16.7/s`, `0.0167/s`. One that is no number is `-`.

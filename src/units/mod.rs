@@ -10,7 +10,8 @@ use crate::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 mod format;
 
 pub use format::{
-    format_bytes, format_count, format_duration, format_duration_exactly, format_rate,
+    format_bits, format_bytes, format_count, format_counted, format_duration,
+    format_duration_exactly, format_rate,
 };
 
 /// The highest rate that is taken, per second: one arrival a nanosecond.
@@ -130,6 +131,9 @@ impl fmt::Display for UnitError {
         match &self.problem {
             Problem::Empty => f.write_str("it is empty"),
             Problem::NotANumber => f.write_str("there is no number at its start"),
+            Problem::NoUnit if self.kind == Kind::Duration => {
+                write!(f, "the unit is missing ({}s are seconds)", self.text.escape_debug())
+            }
             Problem::NoUnit => f.write_str("the unit is missing"),
             Problem::UnknownUnit(unit) => {
                 write!(f, "\"{}\" is not a unit of it", unit.escape_debug())
@@ -137,6 +141,7 @@ impl fmt::Display for UnitError {
             Problem::UnitOrder(unit) => {
                 write!(f, "{unit} must come before the smaller units, and once")
             }
+            Problem::TooFine if self.kind == Kind::Count => f.write_str("it is not a whole number"),
             Problem::TooFine => f.write_str("it has more digits than can be kept exactly"),
             Problem::TooLarge => f.write_str("it is too large"),
         }?;

@@ -216,3 +216,25 @@ proptest! {
         prop_assert_eq!(parse_rate(&rate.to_string()), Ok(rate), "{} as {}", text, rate);
     }
 }
+
+#[test]
+fn bits_come_in_the_unit_that_keeps_them_exact() {
+    for (bits, text) in [
+        (267_000_000, "267Mbit/s"),
+        (1_000_000_000, "1Gbit/s"),
+        (2_500_000_000, "2.5Gbit/s"),
+        (1_001, "1.001kbit/s"),
+        (999, "999bit/s"),
+        (0, "0bit/s"),
+    ] {
+        assert_eq!(format_bits(bits), text);
+    }
+}
+
+proptest! {
+    #[test]
+    fn bits_come_back(magnitude in 0..64_u32, bits: u64) {
+        let bits = bits >> magnitude;
+        prop_assert_eq!(parse_bits(&format_bits(bits)), Ok(bits));
+    }
+}

@@ -147,6 +147,11 @@ impl Nginx {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
+    /// The number of its first process, which has the workers for children.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port

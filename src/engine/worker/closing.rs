@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{LINGER_NS, Worker};
+use super::{LINGER_NS, Model, Worker};
 use crate::clock::{Clock, Nanos};
 use crate::engine::connection::{Receive, State};
 use crate::engine::deadlines::Deadline;
@@ -84,8 +84,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn hold_back(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         let begun_ns = self.connections[slot as usize].begun_ns;
         let Some(request) = &mut self.connections[slot as usize].request else {
-            self.slot_is_free(slot);
-            return Ok(());
+            return self.nothing_came(slot, now);
         };
         let deadline_ns =
             *request.deadline_ns.get_or_insert(begun_ns + self.plan.connect_timeout_ns);
@@ -117,6 +116,16 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         })
     }
 
+    /// A connection that was opened without a request, ahead of the clock or to be held, is not to
+    /// be.
+    fn nothing_came(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
+        if matches!(self.model, Model::Hold(_)) {
+            return self.rest(slot, now);
+        }
+        self.slot_is_free(slot);
+        Ok(())
+    }
+
     fn end_failed(
         &mut self,
         slot: Slot,
@@ -128,9 +137,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         connection.client_left = None;
         connection.carry = Vec::new();
         let Some(request) = connection.request.take() else {
-            // One that was opened ahead of the clock.
-            self.slot_is_free(slot);
-            return Ok(());
+            return self.nothing_came(slot, now);
         };
         if request.recorded {
             record(self, &request);
@@ -154,7 +161,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn stream_ended(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         match self.connections[slot as usize].state {
             State::Handshaking => self.handshake_failed(slot, FaultKind::Closed, now),
-            State::Idle => self.idle_closed(slot),
+            State::Idle => self.idle_closed(slot, now),
             State::Lingering => {
                 self.close_by_server(slot)?;
                 self.after_request(slot, now)
@@ -193,7 +200,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     /// The connection broke.
     pub(super) fn broken(&mut self, slot: Slot, errno: i32, now: Nanos) -> io::Result<()> {
         match self.connections[slot as usize].state {
-            State::Idle => self.idle_closed(slot),
+            State::Idle => self.idle_closed(slot, now),
             State::Lingering => {
                 self.close_by_server(slot)?;
                 self.after_request(slot, now)
@@ -244,29 +251,28 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     }
 
     /// The server closed a connection that nothing was asked on: no error.
-    fn idle_closed(&mut self, slot: Slot) -> io::Result<()> {
+    fn idle_closed(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         self.close_by_server(slot)?;
-        self.idle_is_gone(slot);
-        Ok(())
+        self.idle_is_gone(slot, now)
     }
 
-    fn idle_is_gone(&mut self, slot: Slot) {
+    fn idle_is_gone(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
+        if matches!(self.model, Model::Hold(_)) {
+            return self.rest(slot, now);
+        }
+
         // A client, and a place of the closed model, keeps its slot while it thinks.
         if self.is_open() && !self.has_clients() {
             self.slot_is_free(slot);
         }
+        Ok(())
     }
 
     /// Bytes on a connection on which nothing is asked.
     pub(super) fn unexpected_bytes(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         let lingering = self.connections[slot as usize].state == State::Lingering;
         self.unexpected_bytes_after(slot)?;
-        if lingering {
-            self.after_request(slot, now)
-        } else {
-            self.idle_is_gone(slot);
-            Ok(())
-        }
+        if lingering { self.after_request(slot, now) } else { self.idle_is_gone(slot, now) }
     }
 
     /// Such a connection is not used again.

@@ -30,7 +30,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             return Ok(());
         }
         match token.kind() {
-            Kind::Socket => self.not_connected(slot, -completion.result, now),
+            Kind::Socket => {
+                self.hello_was_silenced(slot);
+                self.not_connected(slot, -completion.result, now)
+            }
             Kind::Connect if completion.result == 0 => self.connected(slot, now),
             Kind::Connect => self.not_connected(slot, -completion.result, now),
             Kind::Send if self.connections[slot as usize].sending && completion.result > 0 => {
@@ -50,6 +53,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     fn connected(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
         let connect_ns = now - self.connections[slot as usize].begun_ns;
         self.recorder.connected(connect_ns);
+        if let Model::Hold(hold) = &mut self.model {
+            hold.connected(connect_ns);
+        }
         let tally = &mut self.recorder.tally;
         tally.opened += 1;
         tally.open += 1;
@@ -60,6 +66,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             return Ok(());
         }
         self.gate.made();
+        if let Model::Hold(hold) = &mut self.model {
+            hold.made(slot);
+        }
         match self.connections[slot as usize].request.take() {
             Some(mut request) => {
                 let page = &self.pages[request.page as usize];
@@ -75,6 +84,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 self.deadlines.clear(slot);
                 self.connections[slot as usize].enter(State::Idle);
                 self.idle.push_last(0, slot);
+                if matches!(self.model, Model::Hold(_)) {
+                    self.rest(slot, now)?;
+                }
             }
         }
         Ok(())
@@ -85,7 +97,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let begun_ns = self.connections[slot as usize].begun_ns;
         self.abandon_opening(slot)?;
         self.gate.failed(begun_ns, now);
-        let kind = fault::kind(errno);
+        let kind = FaultKind::of_errno(errno);
         if kind == FaultKind::NoPorts {
             self.recorder.tally.no_ports += 1;
             return self.hold_back(slot, now);

@@ -5,6 +5,7 @@ use std::io;
 
 use rand::RngExt;
 
+use super::hold::Hold;
 use super::{Stage, Worker};
 use crate::clock::{Clock, Nanos};
 use crate::engine::assignment::{Assignment, Demand};
@@ -25,6 +26,7 @@ const OPENS_A_PASS: u32 = 8;
 pub(super) enum Model {
     Closed(Closed),
     Open(Box<Open>),
+    Hold(Box<Hold>),
 }
 
 /// Places, each asking again when it has its answer. A place's slot is its number.
@@ -70,6 +72,9 @@ impl Model {
                 change_ns: None,
                 quota: plan.requests.map(|total| plan.share(total)),
             }),
+            Demand::Hold { .. } => {
+                Self::Hold(Box::new(Hold::new(plan).expect("the demand is a hold")))
+            }
             Demand::Open { rate, spacing, arrive, max_connections, preconnect, drop_after_ns } => {
                 let schedule = |profile: &Profile, limit, end_ns, seed| match spacing {
                     Spacing::Even => Arrivals::even(profile, thread, threads, limit, end_ns),
@@ -122,8 +127,10 @@ impl Open {
 
 impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn start_model(&mut self, start_ns: Nanos) {
-        if let Model::Open(open) = &mut self.model {
-            open.zero_ns = start_ns;
+        match &mut self.model {
+            Model::Open(open) => open.zero_ns = start_ns,
+            Model::Hold(_) => self.start_hold(start_ns),
+            Model::Closed(_) => {}
         }
         self.follow_profile(start_ns);
     }
@@ -139,6 +146,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let (thread, threads) = (self.plan.thread as usize, self.plan.threads as usize);
         let record_ns = self.record_ns;
         match &mut self.model {
+            Model::Hold(_) => {}
             Model::Open(open) => {
                 open.cap_now = open.cap.share(at_ns, thread, threads).min(self.plan.slots);
                 open.cap_change_ns = open.cap.next_change(at_ns).map(|ns| record_ns + ns);
@@ -169,6 +177,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let change_ns = match &self.model {
             Model::Closed(closed) => closed.change_ns,
             Model::Open(open) => open.cap_change_ns,
+            Model::Hold(_) => None,
         };
         if change_ns.is_some_and(|change_ns| change_ns <= now) {
             self.follow_profile(now);
@@ -176,8 +185,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         }
         self.end_thinking(now)?;
         self.serve_queue(now)?;
-        if self.is_open() {
-            self.begin_arrivals(now)?;
+        match self.model {
+            Model::Open(_) => self.begin_arrivals(now)?,
+            Model::Hold(_) => self.tend(now)?,
+            Model::Closed(_) => {}
         }
         self.stop_if_over(now)
     }
@@ -186,7 +197,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     fn close_surplus(&mut self) -> io::Result<()> {
         match &self.model {
             // A place that thinks closes when it has thought.
-            Model::Closed(_) => Ok(()),
+            Model::Closed(_) | Model::Hold(_) => Ok(()),
             Model::Open(open) => {
                 let cap = open.cap_now;
                 while self.occupied > cap {
@@ -222,6 +233,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             opens += 1;
             match self.connections[slot as usize].request.take() {
                 Some(request) => self.open(slot, Some(request), now)?,
+                None if matches!(self.model, Model::Hold(_)) => self.begin_held(slot, now)?,
                 None => self.begin_closed(slot, now)?,
             }
         }
@@ -290,7 +302,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     }
 
     /// Counts a request as started and sends it, on the slot's connection or on a new one.
-    fn start(&mut self, slot: Slot, request: Request, now: Nanos) -> io::Result<()> {
+    pub(super) fn start(&mut self, slot: Slot, request: Request, now: Nanos) -> io::Result<()> {
         self.count_started(request.recorded);
         match self.connections[slot as usize].state {
             State::Idle => self.send(slot, request, now),
@@ -411,6 +423,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
 
     /// What the place does after its request has ended.
     pub(super) fn after_request(&mut self, slot: Slot, now: Nanos) -> io::Result<()> {
+        if matches!(self.model, Model::Hold(_)) {
+            return self.rest(slot, now);
+        }
         if let Model::Open(open) = &self.model
             && !open.clients
         {
@@ -503,6 +518,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let queued_ns = if self.queue.is_empty() { None } else { gate_ns };
         match &self.model {
             Model::Closed(closed) => [queued_ns, closed.change_ns].into_iter().flatten().min(),
+            Model::Hold(hold) => [queued_ns, hold.due_ns()].into_iter().flatten().min(),
             Model::Open(open) => {
                 let due_ns = open.arrivals.peek().map(|ns| open.zero_ns + ns);
                 let arrival_ns = match (due_ns, open.blocked && due_ns <= Some(now)) {
@@ -526,6 +542,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let clock_is_over = self.end_ns.is_some_and(|end_ns| now >= end_ns);
         let over = match &self.model {
             Model::Closed(closed) => closed.quota == Some(0) || clock_is_over,
+            Model::Hold(hold) => clock_is_over || hold.has_ended(),
             Model::Open(open) => {
                 let late = !open.blocked
                     && !self.interrupted

@@ -6,6 +6,7 @@
 mod closing;
 mod completing;
 mod demand;
+mod hold;
 mod opening;
 mod records;
 
@@ -22,6 +23,7 @@ use super::batching::{Batch, Batching};
 use super::connection::Connection;
 use super::deadlines::Deadlines;
 use super::gate::Gate;
+use super::hold::LevelStats;
 use super::lists::Lists;
 use super::secure::Security;
 use crate::clock::{Clock, MICROSECOND, MILLISECOND, Nanos, SECOND};
@@ -73,6 +75,8 @@ pub struct Outcome {
     pub ring: Counters,
     /// What the TLS handshakes came to.
     pub handshake: Option<Handshake>,
+    /// What was recorded of each level of a hold.
+    pub levels: Vec<LevelStats>,
     /// Whether a stop ended it.
     pub interrupted: bool,
     /// Whether it ended because all requests that were asked for were started.
@@ -312,6 +316,9 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             if completions == 0 && self.begun == begun {
                 self.polled_for_nothing(now);
             }
+            if matches!(self.model, Model::Hold(_)) {
+                self.publish_held();
+            }
         }
     }
 
@@ -329,10 +336,11 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
     /// One enter, at most until `wake_ns`, and all that it completed.
     fn enter_and_complete(&mut self, now: Nanos, wake_ns: Nanos) -> io::Result<u32> {
         let wait = self.wait(now, wake_ns);
-        if let Some(security) = &mut self.security {
+        self.ring.enter(wait)?;
+        // An enter may have taken nothing; what it left is taken by a later one.
+        if let Some(security) = self.security.as_mut().filter(|_| self.ring.queued() == 0) {
             security.pool.submit();
         }
-        self.ring.enter(wait)?;
         let now = self.clock.now();
         self.event_ns = now;
         self.costly = 0;
@@ -497,6 +505,10 @@ impl<'a, R: Ring, C: Clock> Worker<'a, R, C> {
             no_buffers: self.no_buffers,
             handshake: self.security.as_ref().and_then(|security| security.handshake),
             ring: self.ring.counters(),
+            levels: match &self.model {
+                Model::Hold(hold) => hold.levels(),
+                Model::Closed(_) | Model::Open(_) => Vec::new(),
+            },
             interrupted: self.interrupted,
             fulfilled,
         };

@@ -296,7 +296,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let connecting = connection.state == State::Connecting;
         let sending = match &connection.secure {
             _ if connecting => None,
-            Some(secure) => secure.pending.map(|index| Token::new(Kind::SendPooled, 0, index)),
+            Some(secure) => {
+                let pool = self.security.as_ref().map(|security| &security.pool);
+                pool.zip(secure.pending).map(|(pool, index)| pool.token(index))
+            }
             None => connection.sending.then(|| self.token(Kind::Send, slot)),
         };
         if let Some(sending) = sending {

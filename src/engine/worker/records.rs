@@ -11,13 +11,13 @@ use rand::RngExt;
 use rustls::Error;
 
 use super::opening::{LINK, PLAIN, QUIET};
-use super::{SENT_AT_ONCE_LEN, Worker};
+use super::{Model, SENT_AT_ONCE_LEN, Worker};
 use crate::clock::{Clock, Nanos};
 use crate::engine::connection::State;
 use crate::engine::fault;
 use crate::engine::secure::Secure;
 use crate::http1::response::{ScanError, Stage, Step};
-use crate::ring::{BufferId, Kind, Op, Ring, Slot, Token};
+use crate::ring::{BufferId, Op, Ring, Slot, Token};
 use crate::stats::{FaultKind, Phase};
 use crate::tls;
 
@@ -57,9 +57,19 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         self.ring.bytes_mut(bytes)[..len].copy_from_slice(&security.output);
         security.output.clear();
         let op = Op::Send { slot, bytes, from: 0, to: len as u32 };
-        self.ring.push(op, Token::new(Kind::SendPooled, 0, index), LINK);
+        self.ring.push(op, security.pool.token(index), LINK);
         self.connections[slot as usize].secure.as_mut().expect("it has begun").pending =
             Some(index);
+    }
+
+    /// The chain ended before its ClientHello, which will have no completion.
+    pub(super) fn hello_was_silenced(&mut self, slot: Slot) {
+        if let (Some(security), Some(secure)) =
+            (&mut self.security, &mut self.connections[slot as usize].secure)
+            && let Some(index) = secure.pending.take()
+        {
+            security.pool.give_back(index);
+        }
     }
 
     /// TCP is connected; the ClientHello is on its way.
@@ -159,8 +169,13 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         secure.established = true;
         let handshake = secure.session.handshake().expect("it is complete");
         security.note(handshake);
-        self.recorder.secured(now.saturating_sub(secure.connected_ns), handshake.resumed);
+        let handshake_ns = now.saturating_sub(secure.connected_ns);
+        self.recorder.secured(handshake_ns, handshake.resumed);
         self.gate.made();
+        if let Model::Hold(hold) = &mut self.model {
+            hold.secured(handshake_ns, handshake.resumed);
+            hold.made(slot);
+        }
         match connection.request.take() {
             Some(request) => self.send_on(slot, request, now),
             None => {
@@ -168,6 +183,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 self.deadlines.clear(slot);
                 self.connections[slot as usize].enter(State::Idle);
                 self.idle.push_last(0, slot);
+                if matches!(self.model, Model::Hold(_)) {
+                    self.rest(slot, now)?;
+                }
                 Ok(())
             }
         }
@@ -210,7 +228,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         let to = to as u32;
         security.pool.set(index, 0, to);
         self.recorder.tally.sent_bytes += u64::from(to);
-        let token = Token::new(Kind::SendPooled, 0, index);
+        let token = security.pool.token(index);
         if plain.len() > SENT_AT_ONCE_LEN {
             secure.pending = Some(index);
             connection.sending = true;
@@ -226,6 +244,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
     pub(super) fn pooled_sent(&mut self, token: Token, result: i32, now: Nanos) -> io::Result<()> {
         let index = token.slot();
         let security = self.security.as_mut().expect("the pool is of a worker over TLS");
+        if security.pool.token(index) != token {
+            return Ok(());
+        }
         let lent = security.pool.get(index);
         let connection = self.connections.get_mut(lent.slot as usize);
         let alive = connection.filter(|connection| connection.generation == lent.generation);

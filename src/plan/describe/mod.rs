@@ -1,6 +1,9 @@
 //! A plan as it is shown: in a result's `plan` and by `--dry-run`. Secrets are not in it.
 
 mod text;
+mod tls;
+
+pub use tls::TlsDescription;
 
 use std::net::SocketAddr;
 
@@ -12,6 +15,8 @@ use super::{
 };
 use crate::clock::{Nanos, SECOND};
 use crate::http1::request::encode;
+use crate::tls::RootsOrigin;
+use crate::units::format_bits;
 
 /// What stands in place of a value that nobody may see.
 const HIDDEN: &str = "***";
@@ -37,6 +42,9 @@ pub struct Description {
     /// Where and how to connect.
     #[serde(flatten)]
     pub network: Network,
+    /// What is looked at beside the load.
+    #[serde(flatten)]
+    pub watching: Watched,
     /// Of every random choice.
     pub seed: u64,
     /// Worker threads.
@@ -55,7 +63,7 @@ pub struct Description {
 /// How much, for how long; durations in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Amount {
-    /// `closed` or `open`.
+    /// `closed`, `open` or `hold`.
     pub model: &'static str,
     /// Arrivals per second; of the open model.
     pub rate: Option<Quantity>,
@@ -65,6 +73,18 @@ pub struct Amount {
     pub arrivals: Option<&'static str>,
     /// `requests` or `clients`; of the open model.
     pub arrive: Option<&'static str>,
+    /// Connections at each level; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Vec<u32>>,
+    /// How long a level is held; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dwell_s: Option<f64>,
+    /// What goes over the connections, as it is typed; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// Whether each connection makes a request when it is open; of `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_request: Option<bool>,
     /// The end, by what is started.
     pub requests: Option<u64>,
     /// The end, by the clock.
@@ -90,7 +110,7 @@ pub struct Amount {
 }
 
 /// Where and how to connect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Network {
     /// What is connected to, as far as it is known, at most 20; a path for a unix socket.
     pub addresses: Vec<String>,
@@ -104,8 +124,19 @@ pub struct Network {
     pub sources: usize,
     /// `fin` or `rst`.
     pub close: &'static str,
-    /// Null: this version speaks plain HTTP.
-    pub tls: Option<&'static str>,
+    /// Null on plain HTTP.
+    pub tls: Option<TlsDescription>,
+}
+
+/// What is looked at beside the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Watched {
+    /// The sources as they are typed.
+    pub watch: Vec<String>,
+    /// The URL of the probe, without credentials.
+    pub probe: Option<String>,
+    /// What the line carries, as it is typed; null where nobody said.
+    pub link: Option<String>,
 }
 
 /// A page.
@@ -150,11 +181,16 @@ pub fn describe(plan: &Plan, addresses: &[SocketAddr]) -> Description {
         headers: plan.headers.iter().map(header_line).collect(),
         body_bytes: plan.body.as_ref().map_or(0, Vec::len),
         network: Network::of(plan, addresses),
+        watching: Watched {
+            watch: plan.watching.sources.iter().map(ToString::to_string).collect(),
+            probe: plan.watching.probe.as_ref().map(ToString::to_string),
+            link: plan.watching.link_bits.map(format_bits),
+        },
         seed: plan.seed,
         threads: plan.threads,
         cpus: plan.cpus.clone(),
         server_cpus: match &plan.target {
-            Target::Embedded { cpus } => cpus.clone(),
+            Target::Embedded { cpus, .. } => cpus.clone(),
             Target::Origin { .. } => Vec::new(),
         },
         spin: match plan.spin {
@@ -166,6 +202,20 @@ pub fn describe(plan: &Plan, addresses: &[SocketAddr]) -> Description {
     }
 }
 
+impl Description {
+    /// With where the authorities came from that are trusted, once they are read: whether the
+    /// system has any is not known before.
+    #[must_use]
+    pub fn with_roots(mut self, origin: RootsOrigin) -> Self {
+        if let Some(tls) = &mut self.network.tls
+            && origin == RootsOrigin::BuiltIn
+        {
+            tls.roots = origin.name();
+        }
+        self
+    }
+}
+
 impl Amount {
     fn of(plan: &Plan) -> Self {
         let mut amount = Self {
@@ -174,6 +224,10 @@ impl Amount {
             connections: None,
             arrivals: None,
             arrive: None,
+            levels: None,
+            dwell_s: None,
+            traffic: None,
+            first_request: None,
             requests: plan.end.requests,
             duration_s: plan.end.duration_ns.map(seconds),
             requests_per_connection: match plan.lifetime {
@@ -220,6 +274,15 @@ impl Amount {
                 amount.drop_after_s = drop_after_ns.map(seconds);
                 amount.open_rate = open_rate.map(Quantity::of_ratio);
             }
+            Load::Hold { levels, dwell_ns, traffic, first_request, open_rate } => {
+                amount.model = "hold";
+                amount.connections = levels.last().map(|&most| Quantity::Whole(most.into()));
+                amount.levels = Some(levels.clone());
+                amount.dwell_s = Some(seconds(*dwell_ns));
+                amount.traffic = Some(traffic.to_string());
+                amount.first_request = Some(*first_request);
+                amount.open_rate = open_rate.map(Quantity::of_ratio);
+            }
         }
         amount
     }
@@ -246,7 +309,7 @@ impl Network {
                 Close::Fin => "fin",
                 Close::Rst => "rst",
             },
-            tls: None,
+            tls: TlsDescription::of(plan),
         }
     }
 }
@@ -297,8 +360,13 @@ fn seconds(ns: Nanos) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+
     use super::*;
-    use crate::plan::{Dial, End, Page};
+    use crate::plan::{Dial, End, Page, Tls, Watching};
+    use crate::tls::{Identity, Settings, Versions};
 
     fn plan(load: Load) -> Plan {
         let page = |target: &str, weight| Page {
@@ -311,6 +379,7 @@ mod tests {
             label: None,
             target: Target::Origin { host: "h".into(), port: 80 },
             dial: Dial { sources: vec![[10, 0, 0, 1].into(); 30], ..Dial::default() },
+            tls: None,
             pages: (0..25).map(|n| page(&format!("/{n}"), n + 1)).collect(),
             pick: Pick::InOrder,
             headers: vec![
@@ -331,6 +400,7 @@ mod tests {
             cpus: vec![0, 1],
             spin: Spin::Auto,
             seed: 7,
+            watching: Watching::default(),
         }
     }
 
@@ -382,6 +452,45 @@ mod tests {
         let json = serde_json::to_value(describe(&plan(closed()), &[])).unwrap();
         assert_eq!((&json["model"], &json["rate"]), (&"closed".into(), &serde_json::Value::Null));
         assert_eq!((&json["connections"], &json["open_rate"]), (&"0..10@30s".into(), &0.5.into()));
+    }
+
+    #[test]
+    fn tls_is_described_without_its_secrets() {
+        let identity = Identity {
+            chain: vec![b"the chain".to_vec().into()],
+            key: Arc::new(PrivatePkcs8KeyDer::from(b"hush".to_vec()).into()),
+        };
+        let mut settings = Settings { versions: Versions::Tls13, ..Settings::new("h.example") };
+        let describe = |settings: &Settings, resume| {
+            let tls = Some(Tls { settings: settings.clone(), resume });
+            describe(&Plan { tls, ..plan(open()) }, &[])
+        };
+        let json = serde_json::to_value(describe(&settings, 0.2)).unwrap();
+        assert_eq!(
+            json["tls"],
+            serde_json::json!({
+                "server_name": "h.example",
+                "verified": true,
+                "roots": "system",
+                "versions": ["1.3"],
+                "resume": 0.2,
+                "groups": ["x25519", "secp256r1", "secp384r1"],
+                "client_certificate": false,
+                "cacert": false,
+            })
+        );
+        let text = describe(&settings, 0.0).to_string();
+        let line = "1.3, h.example verified against the system's roots, no resumption, x25519 ";
+        assert!(text.contains(line), "{text}");
+        let text = describe(&settings, 0.2).with_roots(RootsOrigin::BuiltIn).to_string();
+        assert!(text.contains("webpki-roots") && text.contains("20 % of the sessions"), "{text}");
+
+        settings.identity = Some(identity);
+        settings.insecure = true;
+        let text = describe(&settings, 1.0).to_string();
+        assert!(text.contains("not verified, client certificate, sessions resumed"), "{text}");
+        let json = serde_json::to_string(&describe(&settings, 1.0)).unwrap();
+        assert!(!json.contains("chain") && json.contains("\"client_certificate\":true"), "{json}");
     }
 
     #[test]

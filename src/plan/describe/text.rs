@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use super::{Amount, Description, Network, Quantity};
-use crate::units::{format_bytes, format_count};
+use super::{Amount, Description, Network, Quantity, Watched};
+use crate::units::{format_bytes, format_count, format_counted};
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,11 +36,24 @@ impl fmt::Display for Description {
             line("picked", if self.pick == "random" { "at random" } else { "in order" })?;
         }
         line("network", &self.network.to_string())?;
+        if let Some(tls) = &self.network.tls {
+            line("TLS", &tls.to_string())?;
+        }
         line("threads", &format!("{} on CPU {}", self.threads, numbers(&self.cpus)))?;
         if !self.server_cpus.is_empty() {
             line("embedded server", &format!("on CPU {}", numbers(&self.server_cpus)))?;
         }
         line("polling", self.spin)?;
+        let Watched { watch, probe, link } = &self.watching;
+        if !watch.is_empty() {
+            line("watched", &watch.join(", "))?;
+        }
+        if let Some(url) = probe {
+            line("probe", &format!("GET {url} on a fresh connection each second"))?;
+        }
+        if let Some(link) = link {
+            line("line", link)?;
+        }
         line("seed", &self.seed.to_string())?;
         if self.body_bytes > 0 {
             line("body", &format_bytes(self.body_bytes as u64))?;
@@ -53,16 +66,30 @@ impl fmt::Display for Description {
     }
 }
 
+impl Quantity {
+    /// So many of something.
+    fn of(&self, noun: &str) -> String {
+        format!("{self} {noun}{}", if *self == Self::Whole(1) { "" } else { "s" })
+    }
+}
+
 impl Amount {
+    /// What an arrival starts.
+    fn arrival(&self) -> &'static str {
+        if self.arrive == Some("clients") { "client" } else { "request" }
+    }
+
     /// The model and how much.
     fn load(&self) -> String {
+        if let (Some(levels), Some(dwell_s)) = (&self.levels, self.dwell_s) {
+            return self.held(levels, dwell_s);
+        }
         let mut text = match (&self.rate, &self.connections) {
             (Some(rate), _) => {
-                let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
                 let spacing = self.arrivals.unwrap_or("even");
-                format!("open model, {rate} {what} per second, {spacing} spacing")
+                format!("open model, {} per second, {spacing} spacing", rate.of(self.arrival()))
             }
-            (None, Some(places)) => format!("closed model, {places} connections kept busy"),
+            (None, Some(places)) => format!("closed model, {} kept busy", places.of("connection")),
             (None, None) => "closed model".to_owned(),
         };
         if let Some((from, to)) = self.think_s {
@@ -77,10 +104,23 @@ impl Amount {
         text
     }
 
+    /// The levels of connections, and what goes over them.
+    fn held(&self, levels: &[u32], dwell_s: f64) -> String {
+        let levels: Vec<String> = levels.iter().map(|&level| format_count(level.into())).collect();
+        let traffic = self.traffic.as_deref().unwrap_or("idle");
+        let first = if self.first_request == Some(true) { "one request each, then " } else { "" };
+        format!(
+            "{} connections, each level held for {dwell_s} s: {first}{traffic}",
+            levels.join(" ")
+        )
+    }
+
     /// What ends it.
     fn ends(&self) -> String {
-        let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
-        let count = self.requests.map(|n| format!("after {} {what}", format_count(n)));
+        if self.levels.is_some() {
+            return "after the last level".to_owned();
+        }
+        let count = self.requests.map(|n| format!("after {}", format_counted(n, self.arrival())));
         let time = self.duration_s.map(|s| format!("after {s} s"));
         let both: Vec<String> = count.into_iter().chain(time).collect();
         format!("{}; then up to {} s for what is in flight", both.join(" or "), self.grace_s)

@@ -2,6 +2,7 @@
 
 use super::super::{Features, Limits};
 use super::dice::{Delay, Dice};
+use super::tls::TlsModel;
 use crate::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
 /// A simulated machine with a server behind its network.
@@ -180,8 +181,8 @@ pub struct ServerModel {
     pub body_len: (u32, u32),
     /// Bytes in a large body, from and to.
     pub large_body_len: (u32, u32),
-    /// At most so many pieces a response; they are cut at any byte.
-    pub pieces: u32,
+    /// How what is sent is cut into pieces.
+    pub cuts: Cuts,
     /// Between two pieces.
     pub piece_gap_ns: Delay,
     /// From the end of the response to the FIN, where there is one.
@@ -200,6 +201,19 @@ pub struct ServerModel {
     pub keep_alive_idle_ns: Option<Nanos>,
     /// Bytes of ours that are taken before the server has received some.
     pub send_buffer: u32,
+    /// How it speaks TLS, if it does.
+    pub tls: Option<TlsModel>,
+}
+
+/// Where what the server sends is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cuts {
+    /// At random, into so many pieces at most.
+    Drawn(u32),
+    /// At this offset in what it sends on a connection.
+    At(u64),
+    /// Into pieces of so many bytes.
+    Every(u32),
 }
 
 impl ServerModel {
@@ -216,7 +230,7 @@ impl ServerModel {
             error_status: 0.0,
             body_len: (2, 2),
             large_body_len: (100_000, 100_000),
-            pieces: 1,
+            cuts: Cuts::Drawn(1),
             piece_gap_ns: Delay::Constant(0),
             fin_ns: Delay::Constant(0),
             fin_never: 0.0,
@@ -226,6 +240,7 @@ impl ServerModel {
             announces_limit: 0.0,
             keep_alive_idle_ns: None,
             send_buffer: 1 << 20,
+            tls: None,
         }
     }
 
@@ -246,7 +261,7 @@ impl ServerModel {
             error_status: sometimes(dice, 0.3),
             body_len: (0, dice.pick(&[2, 50, 700])),
             large_body_len: (large / 2, large),
-            pieces: dice.pick(&[1, 1, 2, 5, 30]),
+            cuts: Cuts::Drawn(dice.pick(&[1, 1, 2, 5, 30])),
             piece_gap_ns: drawn_delay(dice, 5 * MILLISECOND),
             fin_ns: drawn_delay(dice, 40 * MILLISECOND),
             fin_never: sometimes(dice, 1.0),
@@ -257,6 +272,7 @@ impl ServerModel {
             keep_alive_idle_ns: dice.chance(0.3).then(|| dice.between(0, 20 * MILLISECOND)),
             // `tcp_wmem` begins at 4,096.
             send_buffer: dice.pick(&[4_096, 16_384, 1 << 20]),
+            tls: None,
         }
     }
 }
@@ -283,6 +299,15 @@ impl SimConfig {
             server,
             trace: false,
         }
+    }
+
+    /// The machine of this seed with a server that speaks TLS, whose traits are drawn as well.
+    #[must_use]
+    pub fn from_seed_tls(seed: u64) -> Self {
+        let mut config = Self::from_seed(seed);
+        let mut dice = Dice::new(seed ^ 0x74_6c_73);
+        config.server.tls = Some(TlsModel::drawn(&mut dice));
+        config
     }
 
     /// Draws everything: a calm machine at times, mostly a bad one. Limits are for up to 64 slots.

@@ -49,8 +49,10 @@ mod operation;
 mod request;
 mod response;
 mod server;
+mod session;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod truth;
 mod wire;
 
@@ -59,9 +61,10 @@ use std::io;
 
 use socket2::SockAddr;
 
-pub use config::{Faults, ResponseKind, ServerModel, SimConfig};
+pub use config::{Cuts, Faults, ResponseKind, ServerModel, SimConfig};
 pub use dice::Delay;
-pub use truth::{RequestTruth, Truth};
+pub use tls::{HandshakeEnd, TlsModel};
+pub use truth::{HandshakeTruth, RequestTruth, Truth};
 pub use wire::SimClock;
 
 use self::buffers::Buffers;
@@ -164,15 +167,24 @@ impl SimRing {
             closed_by_server: server.closed_by_server,
             closed_by_worker: server.closed_by_worker,
             requests: server.requests.clone(),
+            handshakes: server.handshakes.clone(),
             bytes_received: server.bytes_received,
             bytes_sent: server.bytes_sent,
             open_sockets: self.net.open_sockets(),
             occupied_slots: self.slots.iter().flatten().count() as u32,
             buffers_out: self.buffers.out(),
             pending_operations: (begun + deferred + self.queue.len()) as u32,
+            pending_sends: self.pending_sends(),
             pending_completions: (self.completions.len() + self.overflow.len()) as u32,
             digest: self.digest.0,
         }
+    }
+
+    fn pending_sends(&self) -> u32 {
+        let begun: usize = self.operations.iter().flatten().map(Operation::sends).sum();
+        let deferred: usize = self.work.iter().map(Work::sends).sum();
+        let queued = self.queue.iter().filter(|entry| entry.is_pooled_send()).count();
+        (begun + deferred + queued) as u32
     }
 
     /// One `io_uring_enter`: submits, runs what is due, waits.
@@ -416,6 +428,10 @@ impl Ring for SimRing {
         Ok(())
     }
 
+    fn queued(&self) -> u32 {
+        self.queue.len() as u32
+    }
+
     fn sq_len(&self) -> u32 {
         self.config.sq_len
     }
@@ -435,7 +451,9 @@ impl Ring for SimRing {
                 "worker bug: {op:?} with a scratch of {} bytes",
                 self.config.limits.scratch_len
             ),
-            Op::Send { from, to, .. } => assert!(from < to, "worker bug: {op:?} sends nothing"),
+            Op::Send { from, to, .. } | Op::SendNow { from, to, .. } => {
+                assert!(from < to, "worker bug: {op:?} sends nothing");
+            }
             _ => {}
         }
         self.digest.add(token.bits());

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::super::{AddressId, BufferId, Completion, Family, Flags, Op, Slot, Token};
+use super::super::{
+    AddressId, BufferId, BytesId, Completion, Family, Flags, Kind, Op, Slot, Token,
+};
 use super::SimRing;
 use super::network::Outcome;
 use super::wire::{SocketId, What};
@@ -15,6 +17,13 @@ pub(super) struct Entry {
     pub op: Op,
     pub token: Token,
     pub flags: Flags,
+}
+
+impl Entry {
+    /// A send out of the worker's pool, which has a completion of its own.
+    pub(super) fn is_pooled_send(&self) -> bool {
+        matches!(self.op, Op::Send { .. }) && self.token.kind() == Kind::SendPooled
+    }
 }
 
 /// The rest of a chain of linked entries.
@@ -47,6 +56,14 @@ pub(super) enum Work {
 }
 
 impl Work {
+    /// Sends out of the pool among the operations that have yet to begin.
+    pub(super) fn sends(&self) -> usize {
+        match self {
+            Self::Issue(chain) => chain.iter().filter(|entry| entry.is_pooled_send()).count(),
+            Self::Retry { .. } | Self::Post(_) => 0,
+        }
+    }
+
     /// Whether the kernel wakes the waiting task for it alone.
     pub(super) fn wakes_at_once(&self) -> bool {
         !matches!(self, Self::Retry { lazy: true, .. })
@@ -96,6 +113,14 @@ pub(super) struct Epoch {
     removed: Vec<SocketId>,
 }
 
+impl Operation {
+    /// Sends out of the pool, it or what is linked to it.
+    pub(super) fn sends(&self) -> usize {
+        let entries = std::iter::once(&self.entry).chain(&self.rest);
+        entries.filter(|entry| entry.is_pooled_send()).count()
+    }
+}
+
 impl SimRing {
     /// Begins an operation; `rest` is linked to it.
     pub(super) fn issue(&mut self, entry: Entry, rest: Chain) {
@@ -124,8 +149,16 @@ impl SimRing {
             Op::AcceptMulti { listener } => {
                 -self.occupant(listener).map_or(libc::EBADF, |_| libc::EINVAL)
             }
+            Op::SendNow { slot, bytes, from, to } => {
+                let end = match self.occupant(slot) {
+                    Some(socket) => self.send_now(socket, bytes, from, to),
+                    None => End::errno(libc::EBADF),
+                };
+                self.conclude(operation, end);
+                return;
+            }
             // The server's alone, and no server runs on this ring.
-            Op::SendNow { .. } | Op::ShutdownWrite { .. } => -libc::EOPNOTSUPP,
+            Op::ShutdownWrite { .. } => -libc::EOPNOTSUPP,
             // The kernel runs it on a thread of its own, and looks at the slot only then.
             Op::Shutdown { .. } => {
                 let serial = operation.serial;
@@ -148,6 +181,20 @@ impl SimRing {
             }
         };
         self.conclude(operation, End::result(result));
+    }
+
+    /// What the socket takes at once; less than all is a failure.
+    fn send_now(&mut self, socket: SocketId, bytes: BytesId, from: u32, to: u32) -> End {
+        let part = &self.bytes[bytes.0 as usize][from as usize..to as usize];
+        let mut done = 0;
+        while done < to - from {
+            match self.net.send(socket, &part[done as usize..]) {
+                Outcome::Done(len) => done += len,
+                Outcome::Failed(errno) => return End::partial(done, errno),
+                Outcome::Wait => return End::partial(done, libc::EAGAIN),
+            }
+        }
+        End::result(done as i32)
     }
 
     /// First attempt at an operation that may have to wait for its socket.

@@ -1,7 +1,6 @@
 //! What the simulated server answers, byte for byte, and what it means.
 
 use std::io::Write as _;
-use std::rc::Rc;
 
 use super::config::{ResponseKind, ServerModel};
 use super::dice::Dice;
@@ -18,9 +17,9 @@ pub(super) enum End {
     Reset,
 }
 
-/// A response as it is sent.
+/// A response: as it is composed, and then as it is sent.
 pub(super) struct Response {
-    pub bytes: Rc<Vec<u8>>,
+    pub bytes: Vec<u8>,
     /// The bytes that make it complete, `usize::MAX` where nothing does; the rest belongs to no
     /// response.
     pub complete_at: usize,
@@ -29,7 +28,20 @@ pub(super) struct Response {
     pub body_len: u64,
     /// Whether another request may follow on the connection.
     pub reusable: bool,
+    /// Its end can be told without the connection's.
+    pub delimited: bool,
+    /// Only a part of it is sent.
+    pub cut: bool,
     pub end: End,
+}
+
+impl Response {
+    /// Leaves nothing or a part of what is only sent in part.
+    pub(super) fn cut_short(&mut self, dice: &mut Dice) {
+        if self.cut {
+            self.bytes.truncate(dice.index(self.bytes.len()));
+        }
+    }
 }
 
 /// What a response is composed under.
@@ -70,9 +82,10 @@ pub(super) fn compose(
     } else {
         End::Open
     };
+    let mut cut = false;
     match situation.kind {
         ResponseKind::Truncated | ResponseKind::Reset | ResponseKind::Stalled => {
-            bytes.truncate(dice.index(complete_at));
+            cut = true;
             end = match situation.kind {
                 ResponseKind::Truncated => End::Fin,
                 ResponseKind::Reset => End::Reset,
@@ -92,7 +105,7 @@ pub(super) fn compose(
     if !situation.kind.is_complete() {
         complete_at = usize::MAX;
     }
-    Response { bytes: Rc::new(bytes), complete_at, status, body_len, reusable, end }
+    Response { bytes, complete_at, status, body_len, reusable, delimited, cut, end }
 }
 
 fn status(model: &ServerModel, kind: ResponseKind, dice: &mut Dice) -> u16 {

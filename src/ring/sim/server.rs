@@ -1,12 +1,16 @@
 //! The simulated HTTP server: what each connection does with what arrives.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-use super::config::{ResponseKind, ServerModel};
+use super::config::{Cuts, ResponseKind, ServerModel};
+use super::dice::Dice;
 use super::request::{Request, RequestParser};
 use super::response::{End, Response, Situation, compose};
-use super::truth::RequestTruth;
-use super::wire::{Act, ConnectionId, Segment, SocketId, ToClient, ToServer, What, Wire};
+use super::session::{Reply, Secure, false_end};
+use super::tls::HandshakeEnd;
+use super::truth::{HandshakeTruth, RequestTruth};
+use super::wire::{Act, ConnectionId, Segment, SocketId, Subject, ToClient, ToServer, What, Wire};
 use crate::clock::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +24,9 @@ enum State {
 
 /// A response under way.
 struct Answer {
-    response: Response,
+    bytes: Rc<Vec<u8>>,
+    complete_at: usize,
+    end: End,
     request: usize,
     /// Where the pieces end, the next one last.
     cuts: Vec<usize>,
@@ -40,7 +46,12 @@ struct Connection {
     last_request: Option<(usize, bool)>,
     requests_sent: u32,
     /// Offset in the stream up to which it has arrived.
+    received: u64,
+    /// The same in the stream of requests: over TLS, their plaintext.
     arrived: u64,
+    /// Bytes sent, or about to be.
+    said: u64,
+    secure: Option<Box<Secure>>,
     /// The kind of answer to the first of `requests`, once its head is here.
     kind: Option<ResponseKind>,
     /// An answer is due or under way.
@@ -65,6 +76,7 @@ pub(super) struct Server {
     pub model: ServerModel,
     connections: Vec<Connection>,
     pub requests: Vec<RequestTruth>,
+    pub handshakes: Vec<HandshakeTruth>,
     pub closed_by_server: u64,
     pub closed_by_worker: u64,
     pub bytes_received: u64,
@@ -77,6 +89,7 @@ impl Server {
             model,
             connections: Vec::new(),
             requests: Vec::new(),
+            handshakes: Vec::new(),
             closed_by_server: 0,
             closed_by_worker: 0,
             bytes_received: 0,
@@ -95,6 +108,8 @@ impl Server {
 
     pub(super) fn accept(&mut self, at: Nanos, socket: SocketId, wire: &mut Wire) -> ConnectionId {
         let id = self.connections.len() as ConnectionId;
+        let tls = self.model.tls.as_ref();
+        let secure = tls.map(|tls| Box::new(Secure::new(tls, &mut wire.dice)));
         self.connections.push(Connection {
             socket,
             state: State::Open,
@@ -103,7 +118,10 @@ impl Server {
             unreceived: VecDeque::new(),
             last_request: None,
             requests_sent: 0,
+            received: 0,
             arrived: 0,
+            said: 0,
+            secure,
             kind: None,
             busy: false,
             answer: None,
@@ -121,7 +139,18 @@ impl Server {
     }
 
     /// The worker's bytes enter the connection. Panics where they should not.
-    pub(super) fn sent(&mut self, id: ConnectionId, mut bytes: &[u8], now: Nanos) {
+    pub(super) fn sent(&mut self, id: ConnectionId, bytes: &[u8], now: Nanos) {
+        match &mut self.connections[id as usize].secure {
+            None => self.take_requests(id, bytes, now),
+            Some(secure) => {
+                for plain in secure.take(id, bytes) {
+                    self.take_requests(id, &plain, now);
+                }
+            }
+        }
+    }
+
+    fn take_requests(&mut self, id: ConnectionId, mut bytes: &[u8], now: Nanos) {
         let connection = &mut self.connections[id as usize];
         while !bytes.is_empty() {
             if connection.parser.is_between() {
@@ -139,10 +168,15 @@ impl Server {
 
     /// The worker was given an answer up to and including byte `to` of its bytes.
     pub(super) fn handed(&mut self, segment: &Segment, to: usize, now: Nanos) {
-        let request = &mut self.requests[segment.request];
-        if to >= segment.complete_at && request.handed_ns.is_none() {
-            request.handed_ns = Some(now);
+        if to < segment.complete_at {
+            return;
         }
+        let handed_ns = match segment.subject {
+            Subject::Answer(request) => &mut self.requests[request].handed_ns,
+            Subject::Handshake(handshake) => &mut self.handshakes[handshake].handed_ns,
+            Subject::Records => return,
+        };
+        handed_ns.get_or_insert(now);
     }
 
     /// Something arrives. Gives the offset up to which the client's bytes are acknowledged.
@@ -165,8 +199,13 @@ impl Server {
                 (!connection.deaf).then_some(upto)
             }
             ToServer::Bytes(upto) => {
-                self.bytes_received += upto - connection.arrived;
-                connection.arrived = upto;
+                self.bytes_received += upto - connection.received;
+                connection.received = upto;
+                connection.arrived = match &mut connection.secure {
+                    Some(secure) => secure.arrived(upto, connection.arrived),
+                    None => upto,
+                };
+                self.reply(id, at, wire);
                 self.look_at_requests(id, at, wire);
                 Some(upto)
             }
@@ -201,6 +240,7 @@ impl Server {
         match act {
             Act::Answer => self.begin_answer(id, at, wire),
             Act::Write => self.write(id, at, wire),
+            Act::UpdateKeys => self.update_keys(id, at, wire),
             Act::Close => self.close(id, at, wire),
         }
     }
@@ -266,15 +306,29 @@ impl Server {
         let last = at_limit || asked || connection.client_fin || connection.deaf;
         let announced =
             (at_limit && dice.chance(self.model.announces_limit)) || (asked && dice.chance(0.8));
-        let response = compose(&self.model, &request, &Situation { kind, last, announced }, dice);
+        let mut response =
+            compose(&self.model, &request, &Situation { kind, last, announced }, dice);
+        connection.disturbed |= response.complete_at < response.bytes.len();
+        match (&mut connection.secure, &self.model.tls) {
+            (Some(secure), Some(model)) => secure.seal(&mut response, model, dice),
+            _ => response.cut_short(dice),
+        }
         let truth = &mut self.requests[request.index];
         truth.status = response.status;
         truth.body_len = response.body_len;
         truth.answer_start_ns = (!response.bytes.is_empty()).then_some(at);
-        connection.disturbed |= response.complete_at < response.bytes.len();
         connection.last_request = Some((request.index, response.reusable));
-        let cuts = cuts(&response, self.model.pieces, dice);
-        connection.answer = Some(Answer { response, request: request.index, cuts, sent: 0 });
+        let Response { bytes, complete_at, end, .. } = response;
+        let cuts = cuts(bytes.len(), complete_at, connection.said, self.model.cuts, dice);
+        connection.said += bytes.len() as u64;
+        connection.answer = Some(Answer {
+            bytes: Rc::new(bytes),
+            complete_at,
+            end,
+            request: request.index,
+            cuts,
+            sent: 0,
+        });
         self.write(id, at, wire);
     }
 
@@ -283,13 +337,14 @@ impl Server {
         let answer = connection.answer.as_mut().expect("what is written is an answer");
         if let Some(to) = answer.cuts.pop() {
             let from = std::mem::replace(&mut answer.sent, to);
-            let complete_at = answer.response.complete_at;
+            let complete_at = answer.complete_at;
             if from < complete_at && complete_at <= to {
                 self.requests[answer.request].answer_end_ns = Some(at);
             }
             self.bytes_sent += (to - from) as u64;
-            let bytes = answer.response.bytes.clone();
-            let segment = Segment { bytes, from, to, request: answer.request, complete_at };
+            let bytes = Rc::clone(&answer.bytes);
+            let subject = Subject::Answer(answer.request);
+            let segment = Segment { bytes, from, to, subject, complete_at };
             let is_last = answer.cuts.is_empty();
             self.towards_client(id, at, ToClient::Data(segment), wire);
             if !is_last {
@@ -304,7 +359,7 @@ impl Server {
     fn end_answer(&mut self, id: ConnectionId, at: Nanos, wire: &mut Wire) {
         let connection = &mut self.connections[id as usize];
         let Some(answer) = connection.answer.take() else { return };
-        match answer.response.end {
+        match answer.end {
             End::Silent => {}
             End::Reset => self.reset(id, at, wire),
             End::Fin => self.close_after_answer(id, at, wire),
@@ -313,8 +368,87 @@ impl Server {
                 connection.answered += 1;
                 connection.busy = false;
                 self.wait_for_request(id, at, wire);
+                if self.model.tls.as_ref().is_some_and(|tls| wire.dice.chance(tls.key_update)) {
+                    let gap_ns = wire.dice.delay(self.model.piece_gap_ns);
+                    self.schedule(id, at + gap_ns, Act::UpdateKeys, wire);
+                }
                 self.look_at_requests(id, at, wire);
             }
+        }
+    }
+
+    /// Says what the worker's bytes that are here call for, over TLS.
+    fn reply(&mut self, id: ConnectionId, at: Nanos, wire: &mut Wire) {
+        loop {
+            let connection = &mut self.connections[id as usize];
+            let Some(secure) = &mut connection.secure else { return };
+            let Some(mut reply) = secure.next_reply(connection.received) else { return };
+            let handshake_ns = match &self.model.tls {
+                Some(tls) if reply.is_first => wire.dice.delay(tls.handshake_ns),
+                _ => 0,
+            };
+            let end = reply.end.map(|end| spoil(&mut reply, end, &mut wire.dice));
+            let (subject, complete_at) = match reply.finishes {
+                Some(resumed) => {
+                    let (connection, handed_ns) = (id, None);
+                    self.handshakes.push(HandshakeTruth { connection, resumed, handed_ns });
+                    (Subject::Handshake(self.handshakes.len() - 1), reply.complete_at)
+                }
+                None => (Subject::Records, usize::MAX),
+            };
+            let at = at + handshake_ns;
+            self.say(id, at, reply.bytes, subject, complete_at, wire);
+            // A server gives each step its time.
+            self.wait_for_request(id, at, wire);
+            if let Some(end) = end {
+                self.end_handshake(id, at, end, wire);
+                return;
+            }
+        }
+    }
+
+    /// The handshake is over, and so is all that the server has to say.
+    fn end_handshake(&mut self, id: ConnectionId, at: Nanos, end: End, wire: &mut Wire) {
+        let connection = &mut self.connections[id as usize];
+        connection.busy = true;
+        connection.serial += 1;
+        match end {
+            End::Fin => self.close_after_answer(id, at, wire),
+            End::Reset => self.reset(id, at, wire),
+            End::Silent | End::Open => {}
+        }
+    }
+
+    fn update_keys(&mut self, id: ConnectionId, at: Nanos, wire: &mut Wire) {
+        let mut bytes = Vec::new();
+        if let Some(secure) = &mut self.connections[id as usize].secure {
+            secure.update_keys(&mut bytes);
+        }
+        self.say(id, at, bytes, Subject::Records, usize::MAX, wire);
+    }
+
+    /// Sends this in pieces, the first one at once.
+    fn say(
+        &mut self,
+        id: ConnectionId,
+        at: Nanos,
+        bytes: Vec<u8>,
+        subject: Subject,
+        complete_at: usize,
+        wire: &mut Wire,
+    ) {
+        let connection = &mut self.connections[id as usize];
+        let mut ends =
+            cuts(bytes.len(), usize::MAX, connection.said, self.model.cuts, &mut wire.dice);
+        connection.said += bytes.len() as u64;
+        self.bytes_sent += bytes.len() as u64;
+        let bytes = Rc::new(bytes);
+        let (mut at, mut from) = (at, 0);
+        while let Some(to) = ends.pop() {
+            let segment = Segment { bytes: Rc::clone(&bytes), from, to, subject, complete_at };
+            self.towards_client(id, at, ToClient::Data(segment), wire);
+            at += wire.dice.delay(self.model.piece_gap_ns);
+            from = to;
         }
     }
 
@@ -353,7 +487,15 @@ impl Server {
     fn finish(&mut self, id: ConnectionId, at: Nanos, wire: &mut Wire) {
         let connection = &mut self.connections[id as usize];
         connection.serial += 1;
-        connection.answer = None;
+        let interrupted = connection.answer.take().is_some();
+        if let Some(secure) = &mut connection.secure
+            && !interrupted
+        {
+            let mut bytes = Vec::new();
+            secure.say_end(&mut bytes);
+            self.say(id, at, bytes, Subject::Records, usize::MAX, wire);
+        }
+        let connection = &mut self.connections[id as usize];
         let lingers = !connection.client_fin && wire.dice.chance(self.model.lingers);
         connection.state = if lingers { State::Lingering } else { State::Closed };
         // Closing over bytes that were not read sends RST in place of FIN.
@@ -409,17 +551,38 @@ fn begin_request(
     connection.requests_sent += 1;
 }
 
-/// Where the pieces of a response end, the first one last.
-fn cuts(response: &Response, pieces: u32, dice: &mut super::dice::Dice) -> Vec<usize> {
-    let len = response.bytes.len();
+/// Cuts a flight at any byte, and puts in its place what the handshake ends in.
+fn spoil(reply: &mut Reply, end: HandshakeEnd, dice: &mut Dice) -> End {
+    if end != HandshakeEnd::CertificateWanted {
+        let len = reply.bytes.len();
+        reply.bytes.truncate(dice.between(0, len as u64) as usize);
+        if reply.bytes.len() < len {
+            reply.complete_at = usize::MAX;
+        }
+    }
+    let (bytes, end) = false_end(end, dice);
+    reply.bytes.extend_from_slice(&bytes);
+    end
+}
+
+/// Where the pieces of `len` bytes end that begin at `offset` in the stream, the first one last.
+fn cuts(len: usize, complete_at: usize, offset: u64, how: Cuts, dice: &mut Dice) -> Vec<usize> {
     if len == 0 {
         return Vec::new();
     }
-    let mut cuts: Vec<usize> =
-        (1..dice.between(1, u64::from(pieces))).map(|_| 1 + dice.index(len)).collect();
+    let mut cuts: Vec<usize> = match how {
+        Cuts::Drawn(pieces) => {
+            (1..dice.between(1, u64::from(pieces))).map(|_| 1 + dice.index(len)).collect()
+        }
+        Cuts::At(at) => {
+            let at = at.saturating_sub(offset) as usize;
+            if at > 0 && at < len { vec![at] } else { Vec::new() }
+        }
+        Cuts::Every(size) => (1..len).filter(|at| at % size as usize == 0).collect(),
+    };
     cuts.push(len);
-    if response.complete_at < len && dice.chance(0.5) {
-        cuts.push(response.complete_at);
+    if complete_at < len && matches!(how, Cuts::Drawn(_)) && dice.chance(0.5) {
+        cuts.push(complete_at);
     }
     cuts.sort_unstable_by(|a, b| b.cmp(a));
     cuts.dedup();

@@ -33,6 +33,17 @@ pub struct RequestTruth {
     pub disturbed: bool,
 }
 
+/// One TLS handshake that the server took to its Finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandshakeTruth {
+    /// The connection, counted from 0 in the order of being established.
+    pub connection: u32,
+    /// An earlier session is resumed.
+    pub resumed: bool,
+    /// When the last byte of the Finished was handed to the worker by a completion.
+    pub handed_ns: Option<Nanos>,
+}
+
 /// What the server saw, and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
@@ -48,7 +59,9 @@ pub struct Truth {
     pub closed_by_worker: u64,
     /// In the order of their first bytes.
     pub requests: Vec<RequestTruth>,
-    /// Bytes of requests that the server received.
+    /// In the order of the server's Finished, where it speaks TLS.
+    pub handshakes: Vec<HandshakeTruth>,
+    /// Bytes that the server received.
     pub bytes_received: u64,
     /// Bytes that the server sent.
     pub bytes_sent: u64,
@@ -60,6 +73,8 @@ pub struct Truth {
     pub buffers_out: u32,
     /// Operations that have not ended.
     pub pending_operations: u32,
+    /// Those among them that send out of the worker's pool and have a completion of their own.
+    pub pending_sends: u32,
     /// Completions that wait to be taken.
     pub pending_completions: u32,
     /// What was submitted and completed, and when, in one number: the same for the same seed and

@@ -48,9 +48,20 @@ pub(super) struct Segment {
     pub bytes: Rc<Vec<u8>>,
     pub from: usize,
     pub to: usize,
-    /// The request that it answers, and where in `bytes` that answer is complete.
-    pub request: usize,
+    pub subject: Subject,
+    /// Where in `bytes` its subject is complete; `usize::MAX`: nowhere.
     pub complete_at: usize,
+}
+
+/// What a segment is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The answer to this request.
+    Answer(usize),
+    /// The last flight of the server's in this handshake.
+    Handshake(usize),
+    /// Anything else that is said over TLS.
+    Records,
 }
 
 #[derive(Debug)]
@@ -75,6 +86,8 @@ pub(super) enum Act {
     Answer,
     /// Send the next piece.
     Write,
+    /// Change the keys, over TLS.
+    UpdateKeys,
     Close,
 }
 

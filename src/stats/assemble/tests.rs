@@ -152,7 +152,8 @@ fn the_keys_are_the_contracts() {
         (
             "",
             "schema command label version started_at elapsed_s interrupted plan environment \
-             counts rate bytes status errors latency pages connections generator verdict series",
+             counts rate bytes status errors latency pages connections generator verdict probe \
+             series watch",
         ),
         (
             "/counts",
