@@ -98,6 +98,7 @@ impl<C: Records> Session<C> {
         mut plain: impl FnMut(&[u8]),
     ) -> Result<Progress, Error> {
         let mut progress = Progress { used: 0, established: false, peer_closed: false };
+        let before = output.len();
         let whole = self.held + whole_records(input.get(self.held..).unwrap_or_default());
         loop {
             let status = self.connection.process(&mut input[progress.used..]);
@@ -117,8 +118,10 @@ impl<C: Records> Session<C> {
                         used += record.discard;
                         plain(record.payload);
                     }
-                    // The usual end: one look fewer at a session that has no more to say.
-                    let whole = progress.used + used == input.len();
+                    // The usual end: one look fewer at a session that has no more to say. One that
+                    // has something to send is to be told that it was taken.
+                    let is_silent = output.len() == before && !self.connection.wants_write();
+                    let whole = is_silent && progress.used + used == input.len();
                     progress.established |= whole;
                     whole
                 }
