@@ -229,7 +229,7 @@ fn errors(page: &mut Page, result: &RunResult) {
             error.example,
         );
         page.entry(if number == 0 { "Errors" } else { "" }, &text, Style::Bad);
-        if let Some(remedy) = remedy(error.phase, error.kind) {
+        if let Some(remedy) = remedy(error.phase, error.kind, &error.detail) {
             page.entry("", &format!("  {remedy}"), Style::Plain);
         }
     }
@@ -300,6 +300,31 @@ fn connections(page: &mut Page, result: &RunResult) {
         },
     ));
     page.entry("", &parts.join("; "), Style::Plain);
+    secured(page, result);
+}
+
+/// What TLS agreed on, and what the handshakes took.
+fn secured(page: &mut Page, result: &RunResult) {
+    let Some(tls) = &result.connections.tls else { return };
+    let agreed = [&tls.version, &tls.suite, &tls.group].into_iter().flatten();
+    let mut parts: Vec<&str> = agreed.map(String::as_str).collect();
+    if parts.is_empty() {
+        parts.push("no handshake was completed");
+    }
+    parts.push(if tls.verified { "certificate verified" } else { "certificate not verified" });
+    page.entry("TLS", &parts.join(", "), Style::Plain);
+    let kinds = [
+        (tls.full, "full handshake", &result.latency.tls),
+        (tls.resumed, "resumed handshake", &result.latency.tls_resumed),
+    ];
+    for (count, what, took) in kinds {
+        let Some(((p50, p99), max)) = took.p50_us.zip(took.p99_us).zip(took.max_us) else {
+            continue;
+        };
+        let count = format_counted(count, what);
+        let text = format!("{count}: p50 {}, p99 {}, max {}", time(p50), time(p99), time(max));
+        page.entry("", &text, Style::Plain);
+    }
 }
 
 fn generator(page: &mut Page, result: &RunResult) {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::judge::judge;
-use crate::stats::result::ProbeResult;
+use crate::stats::result::{ProbeResult, TlsFigures};
 use crate::stats::samples::{closed_run, error, open_run, page, watched};
 use crate::stats::{FaultKind, Phase};
 
@@ -36,6 +36,36 @@ fn the_closed_model_says_that_it_waits() {
     let text = rendered(closed_run());
     assert!(text.contains("closed model, 50 connections that wait for their answers"), "{text}");
     assert!(!text.contains("offered"), "{text}");
+}
+
+#[test]
+fn what_tls_agreed_on_and_took_is_shown() {
+    let (mut result, circumstances) = open_run();
+    result.connections.tls = Some(TlsFigures {
+        version: Some("TLSv1.3".into()),
+        suite: Some("TLS_AES_128_GCM_SHA256".into()),
+        group: Some("x25519".into()),
+        verified: true,
+        full: 1,
+        resumed: 1_200,
+    });
+    let took = Summary {
+        p50_us: Some(310.0),
+        p99_us: Some(420.0),
+        max_us: Some(1_500.0),
+        ..Summary::default()
+    };
+    result.latency.tls_resumed = took;
+    let text = rendered((result.clone(), circumstances.clone()));
+    let agreed = "TLS          TLSv1.3, TLS_AES_128_GCM_SHA256, x25519, certificate verified\n";
+    let took = "             1,200 resumed handshakes: p50 310µs, p99 420µs, max 1.50ms\n";
+    assert!(text.contains(&[agreed, took].concat()), "{text}");
+    assert!(!text.contains("full handshake"), "{text}");
+    result.connections.tls = Some(TlsFigures::default());
+    result.latency.tls_resumed = Summary::default();
+    let text = rendered((result, circumstances));
+    let none = "TLS          no handshake was completed, certificate not verified\n";
+    assert!(text.contains(none), "{text}");
 }
 
 #[test]
