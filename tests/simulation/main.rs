@@ -4,6 +4,7 @@
 
 mod exact;
 mod plans;
+mod tls;
 
 use std::panic;
 use std::process::Command;

@@ -48,6 +48,12 @@ pub fn quiet() -> Assignment {
     }
 }
 
+/// Over TLS, taking any certificate, resuming this share of the sessions.
+pub fn secured(versions: Versions, resume: f64) -> Tls {
+    let settings = tls::Settings { insecure: true, versions, ..tls::Settings::new("localhost") };
+    Tls { settings, roots: Roots::none(), resume }
+}
+
 pub fn page(method: &str, number: u32, body: &[u8]) -> EncodedPage {
     let length =
         if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
@@ -89,11 +95,7 @@ pub fn drawn_tls(seed: u64) -> Assignment {
     let most = rng.random_range(1..=40);
     Assignment {
         requests: Some(plan.requests.map_or(most, |requests| requests.min(most))),
-        tls: Some(Tls {
-            settings: tls::Settings { insecure: true, versions, ..tls::Settings::new("localhost") },
-            roots: Roots::none(),
-            resume: [0.0, 0.5, 1.0][rng.random_range(0..3)],
-        }),
+        tls: Some(secured(versions, [0.0, 0.5, 1.0][rng.random_range(0..3)])),
         ..plan
     }
 }
