@@ -387,7 +387,8 @@ impl Server {
                 Some(tls) if reply.is_first => wire.dice.delay(tls.handshake_ns),
                 _ => 0,
             };
-            let end = reply.end.map(|end| spoil(&mut reply, end, &mut wire.dice));
+            let at_byte = self.model.tls.as_ref().and_then(|tls| tls.fails_at);
+            let end = reply.end.map(|end| spoil(&mut reply, end, at_byte, &mut wire.dice));
             let (subject, complete_at) = match reply.finishes {
                 Some(resumed) => {
                     let (connection, handed_ns) = (id, None);
@@ -551,11 +552,12 @@ fn begin_request(
     connection.requests_sent += 1;
 }
 
-/// Cuts a flight at any byte, and puts in its place what the handshake ends in.
-fn spoil(reply: &mut Reply, end: HandshakeEnd, dice: &mut Dice) -> End {
+/// Cuts a flight, and puts in its place what the handshake ends in.
+fn spoil(reply: &mut Reply, end: HandshakeEnd, at: Option<u32>, dice: &mut Dice) -> End {
     if end != HandshakeEnd::CertificateWanted {
         let len = reply.bytes.len();
-        reply.bytes.truncate(dice.between(0, len as u64) as usize);
+        let said = at.map_or_else(|| dice.between(0, len as u64) as usize, |at| at as usize);
+        reply.bytes.truncate(said);
         if reply.bytes.len() < len {
             reply.complete_at = usize::MAX;
         }

@@ -74,7 +74,7 @@ impl Secure {
     pub(super) fn new(model: &TlsModel, dice: &mut Dice) -> Self {
         let fate = dice
             .chance(model.fails)
-            .then(|| (dice.weighted(&model.failures), u32::from(dice.chance(0.3))));
+            .then(|| (dice.weighted(&model.failures), u32::from(dice.chance(model.fails_late))));
         let wants_certificate = matches!(fate, Some((HandshakeEnd::CertificateWanted, _)));
         Self {
             session: tls::session(model.tickets, wants_certificate),
