@@ -14,10 +14,7 @@ pub type Session = StreamOwned<ServerConnection, TcpStream>;
 
 /// A server that hands each connection to a function once the handshake is made; one whose
 /// handshake fails hears why, and is closed.
-pub fn start(
-    config: Arc<ServerConfig>,
-    answer: impl Fn(Session) + Send + Sync + 'static,
-) -> Raw {
+pub fn start(config: Arc<ServerConfig>, answer: impl Fn(Session) + Send + Sync + 'static) -> Raw {
     Raw::start(move |stream| {
         let conn = ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut session = StreamOwned::new(conn, stream);

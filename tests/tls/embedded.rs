@@ -29,7 +29,8 @@ fn every_shape_in_both_versions() {
             let run = answered(&[&["embedded+tls", "--tls", version], arguments].concat());
             let tls = &run.result["connections"]["tls"];
             assert_eq!(tls["version"], name);
-            let handshakes = run.count("/connections/tls/full") + run.count("/connections/tls/resumed");
+            let handshakes =
+                run.count("/connections/tls/full") + run.count("/connections/tls/resumed");
             assert_eq!(run.count("/connections/opened"), handshakes, "{arguments:?}");
             let resumes = arguments.contains(&"--tls-resume");
             assert_eq!(run.count("/connections/tls/resumed") > 0, resumes, "{arguments:?}");
@@ -114,7 +115,10 @@ fn the_text_tells_of_tls() {
     let output = ringload().args(line).args(["--requests-per-connection", "5"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    for part in ["TLS          TLSv1.3, TLS_AES_128_GCM_SHA256, x25519, certificate verified", "20 full handshakes: p50 "] {
+    for part in [
+        "TLS          TLSv1.3, TLS_AES_128_GCM_SHA256, x25519, certificate verified",
+        "20 full handshakes: p50 ",
+    ] {
         assert!(text.contains(part), "no \"{part}\" in:\n{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

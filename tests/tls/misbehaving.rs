@@ -155,9 +155,7 @@ fn plaintext_cut_byte_by_byte_arrives_whole() {
 #[test]
 fn records_cut_byte_by_byte_arrive_whole() {
     // Each byte of what the server sends goes in a segment of its own, or so it is asked for.
-    let inner = server(|mut session| {
-        while read_request(&mut session) && send(&mut session, OK) {}
-    });
+    let inner = server(|mut session| while read_request(&mut session) && send(&mut session, OK) {});
     let address = inner.address;
     let outer = Raw::start(move |client| {
         let server = TcpStream::connect(address).unwrap();
@@ -420,9 +418,8 @@ fn versions_without_one_in_common_are_said() {
 /// A measure of the measure: the servers above answer a client that asks them well.
 #[test]
 fn a_server_that_behaves_is_no_failure() {
-    let server = server(|mut session| {
-        while read_request(&mut session) && send(&mut session, OK) {}
-    });
+    let server =
+        server(|mut session| while read_request(&mut session) && send(&mut session, OK) {});
     completes(&server, &[]);
     let plain = Raw::start(raw::always(OK));
     answered(&[&plain.url(), "-n", "6", "-c", "2"]);

@@ -13,15 +13,16 @@ fn resumed(lines: &str, version: &str, arguments: &[&str]) -> Option<(u64, u64)>
     run.assert_identities();
     assert_eq!((run.code, run.count("/counts/completed")), (0, 300), "{}", run.stderr);
     let log = nginx.finish();
-    let (full, resumed) = (run.count("/connections/tls/full"), run.count("/connections/tls/resumed"));
+    let (full, resumed) =
+        (run.count("/connections/tls/full"), run.count("/connections/tls/resumed"));
     assert_eq!(log.connections(), 300);
     assert_eq!(resumed, log.resumed(), "{version} {arguments:?}");
     assert_eq!(full + resumed, 300, "{version} {arguments:?}");
     let latency = &run.result["latency"];
-    assert_eq!((&latency["tls"]["count"], &latency["tls_resumed"]["count"]), (
-        &full.into(),
-        &resumed.into()
-    ));
+    assert_eq!(
+        (&latency["tls"]["count"], &latency["tls_resumed"]["count"]),
+        (&full.into(), &resumed.into())
+    );
     Some((full, resumed))
 }
 
