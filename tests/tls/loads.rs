@@ -3,7 +3,7 @@
 use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256};
 
 use super::support::certificates::{Authority, Files, here};
-use super::support::nginx::{self, Log, PAGES, Setup};
+use super::support::nginx::{Log, PAGES, Setup};
 use super::support::{Run, run};
 use super::{VERSIONS, in_order, nginx};
 
