@@ -33,8 +33,10 @@ fn wrong_use_ends_with_2_and_the_remedy_on_stderr() {
         (&["run", "h", "-c", "0"], &["--connections", "above 0"]),
         (&["run", "h", "-r", "5", "--arrive", "clients"], &["--requests-per-connection"]),
         (&["run", "h", "--expect", "status=200"], &["--expect"]),
-        (&["run", "https://h/"], &["plain HTTP only"]),
+        (&["run", "https://h/", "--cacert", "/no/such"], &["--cacert", "/no/such"]),
         (&["serve", "--http", "nowhere"], &["--http", "127.0.0.1:8080"]),
+        (&["watch", "--port", "http"], &["--port", "1 to 65535"]),
+        (&["watch", "--interval", "1ms"], &["--interval", "10ms"]),
         (&["ceiling", "h"], &["ceiling"]),
     ];
     for (arguments, parts) in cases {
@@ -50,7 +52,13 @@ fn wrong_use_ends_with_2_and_the_remedy_on_stderr() {
 
 #[test]
 fn help_is_a_result() {
-    for arguments in [&["--help"][..], &["run", "--help"], &["serve", "--help"], &["--version"]] {
+    for arguments in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["serve", "--help"],
+        &["watch", "--help"],
+        &["--version"],
+    ] {
         let output = typed(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert!(stdout(&output).contains("ringload"), "{arguments:?}");

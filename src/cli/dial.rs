@@ -137,7 +137,7 @@ mod tests {
     fn read_for(host: &str, line: &str) -> Result<Dial, Mistake> {
         let flags = Flags::try_parse_from(format!("run {line}").split_whitespace());
         let target = match host {
-            "embedded" => Target::Embedded { cpus: vec![0] },
+            "embedded" => Target::Embedded { cpus: vec![0], tls: false },
             host => Target::Origin { host: host.to_owned(), port: 80 },
         };
         dial(flags.expect("clap takes these flags").dial, &target)

@@ -7,6 +7,7 @@ use super::mistake::{Mistake, wrong};
 use super::pages::Place;
 use super::request::{self, Asked};
 use super::run::{check_requests, drawn_seed, output, spin};
+use super::tls::{self, TlsArgs};
 use super::typed::{DialArgs, HoldArgs, LevelArgs, RequestArgs, WorkerArgs};
 use super::watching;
 use super::workers::{self, Crew, Machine};
@@ -25,10 +26,11 @@ pub(super) fn meaning(args: HoldArgs, machine: &Machine) -> Result<HoldCommand, 
         label,
         levels,
         seed: args.workers.seed.unwrap_or_else(drawn_seed),
-        watching: watching::watching(args.watching)?,
+        watching: watching::watching(args.watching, &args.tls, &places)?,
         amount: args.levels,
         request: args.request,
         dial: args.dial,
+        tls: args.tls,
         workers: args.workers,
     };
     let targets =
@@ -52,6 +54,7 @@ struct Shared {
     amount: LevelArgs,
     request: RequestArgs,
     dial: DialArgs,
+    tls: TlsArgs,
     workers: WorkerArgs,
 }
 
@@ -74,6 +77,7 @@ impl Shared {
         let plan = Plan {
             label: self.label.clone(),
             dial: dial::dial(self.dial.clone(), &target)?,
+            tls: tls::tls(&self.tls, place)?,
             target,
             pages: vec![place.origin().page(&asked.method)],
             pick: Pick::InOrder,

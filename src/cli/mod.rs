@@ -6,6 +6,7 @@
 
 mod dial;
 mod hold;
+mod https;
 mod input;
 mod load;
 mod mistake;
@@ -16,6 +17,7 @@ mod request;
 mod run;
 mod serve;
 mod sitemap;
+mod tls;
 mod typed;
 mod values;
 mod watch;
@@ -179,7 +181,11 @@ impl From<clap::Error> for CliError {
 ///
 /// For wrong arguments, and where help or the version was asked for.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
-    parse_on(args.into_iter().collect(), &Machine::this())
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(command) = watch::without_clap(&args) {
+        return Ok(Command::Watch(command));
+    }
+    parse_on(args, &Machine::this())
 }
 
 /// The same on a given machine.

@@ -11,6 +11,8 @@ use crate::plan::{Page, Pick, Target};
 
 /// What is typed in place of a URL for the embedded server.
 pub(super) const EMBEDDED: &str = "embedded";
+/// What follows it for HTTPS.
+const OVER_TLS: &str = "+tls";
 
 /// What all URLs of a command have in common, and their pages' paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,13 +32,15 @@ impl Place {
                  for the embedded server (lists and sitemaps give paths, no host)"
             );
         };
-        let embedded = embedded_path(first).is_some();
+        let embedded = embedded(first).is_some();
         let urls = typed.iter().map(|text| url(text)).collect::<Result<Vec<_>, _>>()?;
         for (url, text) in urls.iter().zip(typed) {
-            let other_kind = embedded_path(text).is_some() != embedded;
+            let other_kind = self::embedded(text).is_some() != embedded;
             if other_kind || !url.same_origin(&urls[0]) {
-                let shown = |url: &ParsedUrl, embedded: bool| {
-                    if embedded { EMBEDDED.to_owned() } else { url.origin() }
+                let shown = |url: &ParsedUrl, embedded: bool| match (embedded, url.scheme) {
+                    (false, _) => url.origin(),
+                    (true, Scheme::Http) => EMBEDDED.to_owned(),
+                    (true, Scheme::Https) => format!("{EMBEDDED}{OVER_TLS}"),
                 };
                 wrong!(
                     "all URLs must have one origin, and these have two: {} and {}; run them one \
@@ -53,9 +57,14 @@ impl Place {
     pub(super) fn target(&self, server_cpus: Vec<usize>) -> Target {
         let url = &self.urls[0];
         match self.embedded {
-            true => Target::Embedded { cpus: server_cpus },
+            true => Target::Embedded { cpus: server_cpus, tls: self.is_https() },
             false => Target::Origin { host: url.host.clone(), port: url.port },
         }
+    }
+
+    /// Whether it is asked over TLS.
+    pub(super) fn is_https(&self) -> bool {
+        self.urls[0].scheme == Scheme::Https
     }
 
     /// The value of the `Host` header.
@@ -123,18 +132,18 @@ pub(super) fn pick(args: &PageArgs) -> Pick {
     }
 }
 
-/// The path after `embedded`, where that is what was typed.
-fn embedded_path(text: &str) -> Option<&str> {
-    let path = text.strip_prefix(EMBEDDED)?;
-    (path.is_empty() || path.starts_with(['/', '?'])).then_some(path)
+/// The scheme of the embedded server and the path after it, where that is what was typed.
+fn embedded(text: &str) -> Option<(Scheme, &str)> {
+    let rest = text.strip_prefix(EMBEDDED)?;
+    let (scheme, path) = match rest.strip_prefix(OVER_TLS) {
+        Some(path) => (Scheme::Https, path),
+        None => (Scheme::Http, rest),
+    };
+    (path.is_empty() || path.starts_with(['/', '?'])).then_some((scheme, path))
 }
 
 /// Reads one URL; without a scheme it is `http`.
 fn url(text: &str) -> Result<ParsedUrl, Mistake> {
-    const PLAIN_ONLY: &str = "this version of ringload speaks plain HTTP only";
-    if text.starts_with("embedded+tls") {
-        wrong!("embedded+tls: {PLAIN_ONLY}; give embedded");
-    }
     let has_scheme = text.contains("://");
     let no_host = text.starts_with(['/', '?', '#', '.']) && !has_scheme;
     if no_host {
@@ -144,12 +153,12 @@ fn url(text: &str) -> Result<ParsedUrl, Mistake> {
             text.escape_debug()
         );
     }
-    let full = if has_scheme || text.is_empty() { text.into() } else { format!("http://{text}") };
-    let url = parse_url(&full).map_err(|error| Mistake::new(format!("URL {error}")))?;
-    if url.scheme == Scheme::Https {
-        wrong!("URL \"{url}\": {PLAIN_ONLY}, not https; give an http URL");
-    }
-    Ok(url)
+    let full = match embedded(text) {
+        Some((scheme, path)) => format!("{}://{EMBEDDED}{path}", scheme.as_str()),
+        None if has_scheme || text.is_empty() => text.to_owned(),
+        None => format!("http://{text}"),
+    };
+    parse_url(&full).map_err(|error| Mistake::new(format!("URL {error}")))
 }
 
 #[cfg(test)]
@@ -167,7 +176,9 @@ mod tests {
 
     fn read_pages(place: &Place, args: &PageArgs) -> Result<Vec<Page>, Mistake> {
         let (dial, embedded) = (Dial::default(), place.embedded);
-        let access = Access { origin: place.origin(), embedded, dial: &dial, headers: &[] };
+        let origin = place.origin();
+        let access =
+            Access { origin, embedded, dial: &dial, headers: &[], tls: None, insecure: false };
         place.pages(args, &access, "GET")
     }
 
@@ -206,11 +217,27 @@ mod tests {
             let place = place(&[text]).unwrap();
             assert!(place.embedded);
             assert_eq!(targets(&place, &NO_LIST), [format!("GET {target}")]);
-            assert_eq!(place.target(vec![3]), Target::Embedded { cpus: vec![3] });
+            assert_eq!(place.target(vec![3]), Target::Embedded { cpus: vec![3], tls: false });
+            let over_tls = text.replace("embedded", "embedded+tls");
+            let place = self::place(&[&over_tls]).unwrap();
+            assert!(place.embedded && place.is_https());
+            assert_eq!(targets(&place, &NO_LIST), [format!("GET {target}")]);
+            assert_eq!(place.target(vec![3]), Target::Embedded { cpus: vec![3], tls: true });
         }
-        for text in ["http://embedded/", "embedded.example", "embedded:80"] {
+        for text in ["http://embedded/", "https://embedded/", "embedded.example", "embedded:80"] {
             assert!(!place(&[text]).unwrap().embedded, "{text}");
         }
+    }
+
+    #[test]
+    fn https_has_a_port_of_its_own() {
+        let place = place(&["https://h/a", "https://h:443/b"]).unwrap();
+        assert!(place.is_https());
+        assert_eq!(place.host(), "h");
+        assert_eq!(place.target(vec![]), Target::Origin { host: "h".into(), port: 443 });
+        assert_eq!(targets(&place, &NO_LIST), ["GET /a", "GET /b"]);
+        let place = self::place(&["https://h:8443/"]).unwrap();
+        assert_eq!(place.host(), "h:8443");
     }
 
     #[test]
@@ -242,8 +269,9 @@ mod tests {
             (&["http:///x"], &["host is missing"]),
             (&["/index.html"], &["/index.html", "host is missing"]),
             (&["ftp://h/"], &["http or https"]),
-            (&["https://h/"], &["https://h/", "plain HTTP only"]),
-            (&["embedded+tls"], &["embedded+tls", "plain HTTP only"]),
+            (&["http://a/", "https://a/"], &["http://a and https://a"]),
+            (&["https://a/", "https://a:444/"], &["https://a and https://a:444"]),
+            (&["embedded", "embedded+tls"], &["embedded and embedded+tls"]),
             (&["http://a/", "http://b/"], &["one origin", "http://a", "http://b"]),
             (&["http://a/", "http://a:81/"], &["http://a and http://a:81"]),
             (&["embedded", "http://a:81/"], &["embedded and http://a:81"]),

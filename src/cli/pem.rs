@@ -1,4 +1,4 @@
-//! Certificates and keys out of PEM files (RFC 7468).
+//! Certificates and keys out of files: PEM (RFC 7468), or DER.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,12 +6,14 @@ use std::sync::Arc;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 
 use super::input::{self, MAX_PEM};
 use super::mistake::{Mistake, wrong};
-use crate::tls::Identity;
+use crate::tls::{Identity, is_certificate};
+
+/// How everything begins in PEM.
+const BEGIN: &[u8] = b"-----BEGIN ";
 
 /// The certificates of `--cert`, the first with the key of `--key`, which may also stand in the
 /// certificates' own file.
@@ -27,9 +29,9 @@ pub(super) fn identity(cert: &Path, key: Option<&Path>) -> Result<Identity, Mist
         ),
     };
     let key_file = key.unwrap_or(cert).display();
-    match CertifiedKey::from_der(chain.clone(), private.clone_key(), &aws_lc_rs::default_provider())
-    {
-        Ok(_) => Ok(Identity { chain, key: Arc::new(private) }),
+    let identity = Identity { chain, key: Arc::new(private) };
+    match identity.certified_key(&aws_lc_rs::default_provider()) {
+        Ok(_) => Ok(identity),
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => wrong!(
             "--key: the key in \"{key_file}\" is not that of the first certificate in \"{}\"; give \
              the key that it was made with, and put the certificate before those of its issuers",
@@ -43,38 +45,77 @@ pub(super) fn identity(cert: &Path, key: Option<&Path>) -> Result<Identity, Mist
     }
 }
 
-/// The certificates in the bytes of a file, at least one.
+/// The certificates in the bytes of a file, at least one: PEM with any number of them, or DER with
+/// one.
 pub(super) fn certificates(
     flag: &str,
     path: &Path,
     bytes: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, Mistake> {
     let path = path.display();
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
-    match chain {
-        Ok(chain) if !chain.is_empty() => Ok(chain),
+    if !is_pem(bytes) && !bytes.is_empty() {
+        let der = CertificateDer::from(bytes.to_vec());
+        if is_certificate(&der) {
+            return Ok(vec![der]);
+        }
+        wrong!(
+            "{flag}: \"{path}\" is no certificate, neither PEM (-----BEGIN CERTIFICATE-----) nor \
+             DER; is it PKCS #12, `openssl pkcs12 -in {path} -nodes -out cert.pem` makes PEM of it"
+        );
+    }
+    let chain: Result<Vec<CertificateDer<'static>>, _> =
+        CertificateDer::pem_slice_iter(bytes).collect();
+    let chain = match chain {
+        Ok(chain) if !chain.is_empty() => chain,
         Ok(_) => wrong!(
             "{flag}: \"{path}\" holds no certificate (-----BEGIN CERTIFICATE-----); is it in another \
-             form, `openssl x509 -inform der -in {path} -out cert.pem` makes one of it"
+             form, `openssl x509 -in {path} -out cert.pem` makes one of it"
+        ),
+        Err(error) => wrong!("{flag}: \"{path}\" is damaged: {error}; copy the file once more"),
+    };
+    if let Some(index) = chain.iter().position(|certificate| !is_certificate(certificate)) {
+        wrong!(
+            "{flag}: certificate {} of {} in \"{path}\" cannot be read; copy the file once more",
+            index + 1,
+            chain.len()
+        );
+    }
+    Ok(chain)
+}
+
+fn private_key(flag: &str, path: &Path, bytes: &[u8]) -> Result<PrivateKeyDer<'static>, Mistake> {
+    let path = path.display();
+    if !is_pem(bytes)
+        && let Ok(key) = PrivateKeyDer::try_from(bytes.to_vec())
+    {
+        return Ok(key);
+    }
+    if is_encrypted(bytes) {
+        wrong!(
+            "{flag}: the key in \"{path}\" has a passphrase; \
+             `openssl pkey -in {path} -out key.pem` writes it without one"
+        );
+    }
+    match PrivateKeyDer::from_pem_slice(bytes) {
+        Ok(key) => Ok(key),
+        Err(pem::Error::NoItemsFound) => wrong!(
+            "{flag}: \"{path}\" holds no key (-----BEGIN PRIVATE KEY-----); is it in another form, \
+             `openssl pkey -in {path} -out key.pem` makes one of it"
         ),
         Err(error) => wrong!("{flag}: \"{path}\" is damaged: {error}; copy the file once more"),
     }
 }
 
-fn private_key(flag: &str, path: &Path, bytes: &[u8]) -> Result<PrivateKeyDer<'static>, Mistake> {
-    let path = path.display();
-    match PrivateKeyDer::from_pem_slice(bytes) {
-        Ok(key) => Ok(key),
-        Err(pem::Error::NoItemsFound) if pem_label(bytes, "ENCRYPTED PRIVATE KEY") => wrong!(
-            "{flag}: the key in \"{path}\" has a passphrase; \
-             `openssl pkey -in {path} -out key.pem` writes it without one"
-        ),
-        Err(pem::Error::NoItemsFound) => wrong!(
-            "{flag}: \"{path}\" holds no key (-----BEGIN PRIVATE KEY-----); is it in another form, \
-             `openssl pkey -inform der -in {path} -out key.pem` makes one of it"
-        ),
-        Err(error) => wrong!("{flag}: \"{path}\" is damaged: {error}; copy the file once more"),
-    }
+/// Whether anything begins in these bytes as PEM does.
+fn is_pem(bytes: &[u8]) -> bool {
+    bytes.windows(BEGIN.len()).any(|window| window == BEGIN)
+}
+
+/// Whether there is a key that only a passphrase opens: PKCS #8, or the older form of OpenSSL.
+fn is_encrypted(bytes: &[u8]) -> bool {
+    let has_header =
+        || String::from_utf8_lossy(bytes).lines().any(|line| line.starts_with("Proc-Type: 4,ENC"));
+    pem_label(bytes, "ENCRYPTED PRIVATE KEY") || has_header()
 }
 
 /// Whether something begins in these bytes whose name ends so.
@@ -123,13 +164,19 @@ mod tests {
         let other = KeyPair::generate().unwrap().serialize_pem();
         let damaged = cert.replace("-----END CERTIFICATE-----", "");
         let locked = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+        let locked_before = key.replacen("KEY-----", "KEY-----\nProc-Type: 4,ENCRYPTED", 1);
         let no_key = key.replace('M', "N");
+        let not_one = cert.replace("MI", "NI");
         for (cert, key, parts) in [
             (&*cert, None, ["--cert", "holds no key", "--key"]),
             ("", Some(&*key), ["--cert", "no certificate", "openssl x509"]),
             (&*damaged, Some(&*key), ["--cert", "damaged", "once more"]),
             (&*cert, Some(""), ["--key", "holds no key", "openssl pkey"]),
             (&*cert, Some(&*locked), ["--key", "passphrase", "openssl pkey -in"]),
+            (&*cert, Some(&*locked_before), ["--key", "passphrase", "openssl pkey -in"]),
+            (&*not_one, Some(&*key), ["--cert", "certificate 1 of 1", "once more"]),
+            ("0\x03bin", Some(&*key), ["--cert", "neither PEM", "openssl pkcs12"]),
+            (&*cert, Some("0\x03bin"), ["--key", "holds no key", "openssl pkey"]),
             (&*cert, Some(&*other), ["--key", "not that of", "made with"]),
             (&*cert, Some(&*no_key), ["--cert", "cannot be used", "ECDSA"]),
         ] {

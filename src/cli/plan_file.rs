@@ -16,8 +16,8 @@ use super::request::name_of;
 use super::typed::Typed;
 
 /// Flags of which one that is typed takes back the other in the file.
-const RIVALS: [(&str, &str); 2] =
-    [("ipv4", "ipv6"), ("new-connections", "requests-per-connection")];
+const RIVALS: [(&str, &str); 3] =
+    [("ipv4", "ipv6"), ("new-connections", "requests-per-connection"), ("insecure", "cacert")];
 
 /// Flags that set a header of this name.
 const HEADER_FLAGS: [(&str, &str); 4] = [

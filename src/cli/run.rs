@@ -9,6 +9,7 @@ use super::mistake::{Mistake, wrong};
 use super::pages::{self, Place};
 use super::request;
 use super::sitemap::Access;
+use super::tls;
 use super::typed::{OutputArgs, RunArgs, SpinArg};
 use super::watching;
 use super::workers::{self, Crew, Machine};
@@ -31,13 +32,16 @@ pub(super) fn meaning(args: RunArgs, machine: &Machine) -> Result<RunCommand, Mi
     )?;
     let target = place.target(server_cpus);
     let dial = dial::dial(args.dial, &target)?;
-    let watching = watching::watching(args.watching)?;
+    let tls = tls::tls(&args.tls, &place)?;
+    let watching = watching::watching(args.watching, &args.tls, std::slice::from_ref(&place))?;
     let (label, output) = output(args.output)?;
     let access = Access {
         origin: place.origin(),
         embedded: place.embedded,
         dial: &dial,
         headers: &asked.headers,
+        tls: tls.as_ref(),
+        insecure: args.tls.insecure,
     };
     // The last, since a sitemap may be fetched for it.
     let pages = place.pages(&args.pages, &access, &asked.method)?;
@@ -55,6 +59,7 @@ pub(super) fn meaning(args: RunArgs, machine: &Machine) -> Result<RunCommand, Mi
         label,
         target,
         dial,
+        tls,
         pages,
         pick: pages::pick(&args.pages),
         headers: asked.headers,

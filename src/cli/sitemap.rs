@@ -1,15 +1,20 @@
-//! Reads sitemaps from files and over plain HTTP.
+//! Reads sitemaps from files, and over HTTP and HTTPS.
 
 use std::path::Path;
 use std::time::Duration;
 
 use ureq::Agent;
+use ureq::config::Config;
 use ureq::http::{HeaderName, HeaderValue};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, TcpConnector};
 
+use super::https::TlsConnector;
 use super::input;
 use super::mistake::{Mistake, wrong};
 use crate::plan::pages::{ParsedUrl, Scheme, parse_url};
-use crate::plan::{Dial, Header, Page, sitemap};
+use crate::plan::{Dial, Header, Page, Tls, sitemap};
+use crate::tls::{Client, Roots, Settings};
 
 /// The most pages that are taken from one sitemap: twenty full files of the protocol.
 const MAX_PAGES: usize = 1_000_000;
@@ -29,15 +34,19 @@ pub(super) struct Access<'a> {
     pub(super) dial: &'a Dial,
     /// The headers of its requests.
     pub(super) headers: &'a [Header],
+    /// How TLS is spoken with it; `None` on plain HTTP.
+    pub(super) tls: Option<&'a Tls>,
+    /// `-k`, which is meant of another host too.
+    pub(super) insecure: bool,
 }
 
 /// The pages of the sitemap `source`, a file or a URL, and of those that it leads to.
 pub(super) fn pages(source: &str, access: &Access, method: &str) -> Result<Vec<Page>, Mistake> {
-    let agent = agent();
+    let mut agents = Agents::default();
     let mut read = |name: &str| {
         if name.contains("://") {
             let url = parse_url(name).map_err(|error| error.to_string())?;
-            fetch(&agent, access, url)
+            fetch(agents.for_url(access, &url)?, access, url)
         } else {
             // Its own message names the flag and the file, which the caller's does as well.
             input::read("--sitemap", Path::new(name), input::MAX_LIST).map_err(|m| m.to_string())
@@ -52,8 +61,44 @@ pub(super) fn pages(source: &str, access: &Access, method: &str) -> Result<Vec<P
     locations.iter().map(page).collect()
 }
 
-/// A client that adds nothing of its own and follows nothing.
-fn agent() -> Agent {
+/// Clients, made once each: for HTTP, and for HTTPS with the one host that all files are on.
+#[derive(Default)]
+struct Agents {
+    plain: Option<Agent>,
+    secure: Option<(String, Agent)>,
+}
+
+impl Agents {
+    /// The one for a URL.
+    fn for_url(&mut self, access: &Access, url: &ParsedUrl) -> Result<&Agent, String> {
+        if url.scheme == Scheme::Http {
+            return Ok(self.plain.get_or_insert_with(|| Agent::new_with_config(config())));
+        }
+        let origin = url.origin();
+        let known = self.secure.take_if(|(of, _)| *of == origin);
+        let agent = match known {
+            Some((_, agent)) => agent,
+            None => secure_agent(access, url)?,
+        };
+        Ok(&self.secure.insert((origin, agent)).1)
+    }
+}
+
+/// A client for HTTPS: in the target's way where it is the target. The certificate to show, and
+/// those to trust, are none of another host's business.
+fn secure_agent(access: &Access, url: &ParsedUrl) -> Result<Agent, String> {
+    let settings = match access.tls {
+        Some(tls) if url.same_origin(access.origin) => tls.settings.clone(),
+        _ => Settings { insecure: access.insecure, ..Settings::new(&url.host) },
+    };
+    let roots = Roots::for_settings(&settings).map_err(|error| error.to_string())?;
+    let client = Client::new(&settings, &roots).map_err(|error| error.to_string())?;
+    let connector = ().chain(TcpConnector::default()).chain(TlsConnector::new(client));
+    Ok(Agent::with_parts(config(), connector, DefaultResolver::default()))
+}
+
+/// A client adds nothing of its own and follows nothing.
+fn config() -> Config {
     Agent::config_builder()
         .timeout_global(Some(TIMEOUT))
         .max_redirects(0)
@@ -64,7 +109,6 @@ fn agent() -> Agent {
         .accept_encoding("")
         .user_agent(concat!("ringload/", env!("CARGO_PKG_VERSION")))
         .build()
-        .new_agent()
 }
 
 /// The bytes of one file; redirects are followed on its own host only.
@@ -92,11 +136,6 @@ fn request(
     access: &Access,
     url: &ParsedUrl,
 ) -> Result<ureq::http::Response<ureq::Body>, String> {
-    if url.scheme == Scheme::Https {
-        return Err("this version of ringload speaks plain HTTP only; download the sitemap and \
-                    give the file"
-            .into());
-    }
     let on_target = url.same_origin(access.origin);
     if on_target && (access.embedded || access.dial.unix_socket.is_some()) {
         let server =
@@ -178,7 +217,14 @@ mod tests {
     fn load(source: &str, origin: &str, dial: &Dial) -> Result<Vec<String>, String> {
         let origin = parse_url(origin).unwrap();
         let headers = [Header { name: "X-Api-Key".into(), value: b"k".to_vec(), secret: true }];
-        let access = Access { origin: &origin, embedded: false, dial, headers: &headers };
+        let access = Access {
+            origin: &origin,
+            embedded: false,
+            dial,
+            headers: &headers,
+            tls: None,
+            insecure: false,
+        };
         let pages = pages(source, &access, "GET").map_err(|mistake| mistake.to_string())?;
         Ok(pages.into_iter().map(|page| page.url).collect())
     }
@@ -224,8 +270,6 @@ mod tests {
         assert!(error.contains("--sitemap") && error.contains("404"), "{error}");
         served.join().unwrap();
 
-        let error = load("https://h/s.xml", "http://h/", &dial).unwrap_err();
-        assert!(error.contains("plain HTTP only"), "{error}");
         let error = load("/no/such.xml", "http://h/", &dial).unwrap_err();
         assert!(error.contains("--sitemap") && error.contains("/no/such.xml"), "{error}");
         let dial = Dial { unix_socket: Some("/x".into()), ..Dial::default() };

@@ -73,7 +73,7 @@ fn seeds_are_drawn() {
 fn embedded_server_and_generator_share_the_cpus() {
     let plan = run(&["embedded"]).plan;
     assert_eq!((plan.threads, plan.cpus), (2, vec![0, 1]));
-    assert_eq!(plan.target, Target::Embedded { cpus: vec![2, 3] });
+    assert_eq!(plan.target, Target::Embedded { cpus: vec![2, 3], tls: false });
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn wrong_arguments_are_told_with_the_remedy() {
         (&["h", "--link", "100"], &["--link", "267Mbit/s"]),
         (&["h", "-d", "0s"], &["--duration", "longer than 0"]),
         (&["http://"], &["host is missing"]),
-        (&["https://h/"], &["plain HTTP only"]),
-        (&["embedded+tls"], &["plain HTTP only"]),
+        (&["https://h/", "--tls", "1.1"], &["--tls", "1.2 or 1.3"]),
+        (&["https://h/", "--key", "/x"], &["--key", "--cert"]),
         (&["http://a/", "http://b/"], &["one origin", "http://a", "http://b"]),
         (&["h", "-H", "X-Header"], &["X-Header", "no colon", "Name: value"]),
         (&["h", "-4", "-6"], &["-4 and -6"]),
@@ -152,8 +152,6 @@ fn wrong_arguments_are_told_with_the_remedy() {
         (&["h", "--urls", "-", "--data", "@-"], &["--urls -", "--data @-"]),
         (&["h", "--spin", "some"], &["some", "--spin", "never"]),
         (&["h", "--rat", "5"], &["--rat", "--rate"]),
-        (&["h", "--insecure"], &["--insecure", "unexpected"]),
-        (&["h", "-k"], &["-k", "unexpected"]),
         (&["h", "--expect", "status=200"], &["--expect", "unexpected"]),
         (&["h", "--require", "p95<1s"], &["--require", "unexpected"]),
         (&["h", "-c", "5", "-c", "6"], &["--connections", "multiple times"]),
@@ -263,6 +261,11 @@ fn every_flag() -> Vec<(String, String, String)> {
                 "source" => "127.0.0.1,127.0.0.2",
                 "unix-socket" => "/run/x",
                 "close" => "rst",
+                "cacert" | "cert" | "key" => "PEM",
+                "sni" => "other.example",
+                "tls" => "1.2",
+                "tls-resume" => "20%",
+                "tls-groups" => "secp384r1,x25519",
                 "cpus" => "0,2-3",
                 "spin" => "never",
                 "label" => "a label",
@@ -272,7 +275,7 @@ fn every_flag() -> Vec<(String, String, String)> {
                 "json" | "csv" | "hgrm" => "out.file",
                 "progress" => "line",
                 "color" => "always",
-                "new-connections" | "ipv4" | "ipv6" | "quiet" | "dry-run" => "",
+                "new-connections" | "ipv4" | "ipv6" | "insecure" | "quiet" | "dry-run" => "",
                 other => panic!("give --{other} a value in this test"),
             };
             let is_number = value.parse::<u64>().is_ok();
@@ -295,6 +298,7 @@ fn company(flag: &str) -> &'static [&'static str] {
         "arrivals" | "drop-after" | "preconnect" => &["--rate=5"],
         "arrive" => &["--rate=5", "--requests-per-connection=2"],
         "warmup" => &["--connections=4"],
+        "key" => &["--cert=PEM"],
         _ => &[],
     }
 }
@@ -303,9 +307,12 @@ fn company(flag: &str) -> &'static [&'static str] {
 fn every_flag_can_be_given_in_a_plan_file() {
     let list = plan_file("/a\n/b\n");
     let sitemap = plan_file("http://h/c\n");
+    let made = rcgen::generate_simple_self_signed(vec!["h".into()]).unwrap();
+    let pem = plan_file(&(made.cert.pem() + &made.signing_key.serialize_pem()));
     let paths = |text: &str| {
         text.replace("LIST", list.path().to_str().unwrap())
             .replace("SITEMAP", sitemap.path().to_str().unwrap())
+            .replace("PEM", pem.path().to_str().unwrap())
     };
     let flags = every_flag();
     assert!(flags.len() >= 40, "{}", flags.len());
@@ -314,11 +321,12 @@ fn every_flag_can_be_given_in_a_plan_file() {
         let flag = paths(&flag);
         let file = plan_file(&paths(&written));
         let plan = format!("--plan={}", file.path().display());
-        let mut rest = vec!["http://h/"];
-        rest.extend(company(&name));
+        let mut rest = vec!["https://h/".to_owned()];
+        rest.extend(company(&name).iter().map(|flag| paths(flag)));
         if name != "seed" {
-            rest.push("--seed=1");
+            rest.push("--seed=1".to_owned());
         }
+        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
         let typed = run(&[&rest[..], &[&flag]].concat());
         let from_file = run(&[&rest[..], &[&plan]].concat());
         assert_eq!(typed, from_file, "{written}");

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::tls::TlsArgs;
 use super::values;
 use super::watching::WatchingArgs;
 use crate::clock::Nanos;
@@ -61,10 +62,12 @@ Examples:
   ringload run http://127.0.0.1:8080/ -r 100..5k@2m --json result.json
   ringload run http://127.0.0.1:8080/ -r 200 --arrive clients --requests-per-connection mean:7.6
   ringload run http://127.0.0.1:8080/ -c 0..1200@5m,1200@1m --think 1s..3s --sitemap sitemap.xml
+  ringload run https://127.0.0.1:8443/ --cacert server.pem --new-connections --tls-resume 20%
   ringload run http://127.0.0.1:8080/ --watch name:nginx --probe http://127.0.0.1:8080/status
   ringload run http://127.0.0.1:8080/api -H 'Authorization: env:TOKEN' --data @body.json")]
 pub(super) struct RunArgs {
-    /// Where to: URLs of one origin, each a page; or `embedded` for the embedded server
+    /// Where to: URLs of one origin, each a page; or `embedded` for the embedded server,
+    /// `embedded+tls` for it over HTTPS
     #[arg(value_name = "URL")]
     pub(super) url: Vec<String>,
     #[command(flatten)]
@@ -75,6 +78,8 @@ pub(super) struct RunArgs {
     pub(super) pages: PageArgs,
     #[command(flatten)]
     pub(super) dial: DialArgs,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
     #[command(flatten)]
     pub(super) workers: WorkerArgs,
     #[command(flatten)]
@@ -107,6 +112,8 @@ pub(super) struct HoldArgs {
     pub(super) request: RequestArgs,
     #[command(flatten)]
     pub(super) dial: DialArgs,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
     #[command(flatten)]
     pub(super) workers: WorkerArgs,
     #[command(flatten)]
@@ -416,9 +423,9 @@ pub(super) struct WatchArgs {
     /// A control group, as one row
     #[arg(long, value_name = "PATH", value_parser = values::watched_group)]
     pub(super) cgroup: Vec<Source>,
-    /// How often, at least 10ms
-    #[arg(long, value_name = "T", default_value = "1s", value_parser = values::watch_interval)]
-    pub(super) interval: Nanos,
+    /// How often, at least 10ms [default: 1s]
+    #[arg(long, value_name = "T", value_parser = values::watch_interval)]
+    pub(super) interval: Option<Nanos>,
 }
 
 /// `--arrivals`.

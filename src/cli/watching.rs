@@ -3,11 +3,12 @@
 use clap::{ArgAction, Args};
 
 use super::mistake::{Mistake, wrong};
-use super::pages::EMBEDDED;
+use super::pages::{EMBEDDED, Place};
+use super::tls::{self, TlsArgs};
 use super::values;
 use crate::observe::watch::Source;
 use crate::plan::Watching;
-use crate::plan::pages::{ParsedUrl, parse_url};
+use crate::plan::pages::{ParsedUrl, Scheme, parse_url};
 
 /// What is looked at beside the load.
 #[derive(Debug, Args)]
@@ -26,14 +27,22 @@ pub(super) struct WatchingArgs {
     pub(super) link: Option<u64>,
 }
 
-/// What the flags mean together.
-pub(super) fn watching(args: WatchingArgs) -> Result<Watching, Mistake> {
+/// What the flags mean together, beside a load of these places.
+pub(super) fn watching(
+    args: WatchingArgs,
+    tls: &TlsArgs,
+    places: &[Place],
+) -> Result<Watching, Mistake> {
     let WatchingArgs { watch: sources, probe, link: link_bits } = args;
     let mut earlier = sources.iter().enumerate();
     if let Some((_, twice)) = earlier.find(|(index, source)| sources[..*index].contains(source)) {
         wrong!("--watch {twice} is given twice; give each source once");
     }
-    Ok(Watching { sources, probe, link_bits })
+    let probe_tls = match &probe {
+        Some(url) if url.scheme == Scheme::Https => Some(tls::probe(tls, url, places)?),
+        _ => None,
+    };
+    Ok(Watching { sources, probe, probe_tls, link_bits })
 }
 
 /// A probe's URL; without a scheme it is `http`.
@@ -54,18 +63,22 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::tls::Versions;
 
     /// Clap's own view of the flags of this file.
     #[derive(Debug, Parser)]
     struct Flags {
         #[command(flatten)]
         watching: WatchingArgs,
+        #[command(flatten)]
+        tls: TlsArgs,
     }
 
     fn read(words: &[&str]) -> Result<Watching, String> {
         let words = ["run"].iter().chain(words);
         let flags = Flags::try_parse_from(words).map_err(|error| error.to_string())?;
-        watching(flags.watching).map_err(|mistake| mistake.to_string())
+        let place = Place::read(&["https://h:8443/".to_owned()]).unwrap();
+        watching(flags.watching, &flags.tls, &[place]).map_err(|mistake| mistake.to_string())
     }
 
     #[test]
@@ -93,6 +106,20 @@ mod tests {
             let probe = read(&["--probe", text]).unwrap().probe.unwrap();
             assert_eq!(probe.to_string(), shown, "{text}");
         }
+    }
+
+    #[test]
+    fn tls_flags_are_a_probes_too() {
+        let read = |url: &str| {
+            let words = ["-k", "--sni", "other.example", "--tls", "1.2", "--probe", url];
+            self::read(&words).unwrap().probe_tls
+        };
+        let tls = read("https://h:81/").unwrap();
+        assert!(tls.insecure && tls.server_name == "other.example");
+        assert_eq!(tls.versions, Versions::Tls12);
+        // The name is the target's.
+        assert_eq!(read("https://elsewhere/").unwrap().server_name, "elsewhere");
+        assert_eq!(read("http://h/"), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::observe::watch::{Source, Watch, Zero};
 use crate::plan::{Target, Watching};
 use crate::probe::{self, Probe, ProbeOutcome};
 use crate::stats::result::{ProbeResult, WatchRow};
+use crate::tls::Settings;
 
 /// From one sample to the next, unless told.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
@@ -37,7 +38,10 @@ impl Beside {
         let probe = match &watching.probe {
             None => None,
             Some(url) => {
-                Some(Probe::start(url, false).map_err(|error| Failure::Use(error.to_string()))?)
+                let settings = watching.probe_tls.clone();
+                let settings = settings.unwrap_or_else(|| Settings::new(&url.host));
+                let started = Probe::start(url, &settings);
+                Some(started.map_err(|error| Failure::Use(error.to_string()))?)
             }
         };
         Ok(Self { watch, sources: watching.sources.clone(), probe })

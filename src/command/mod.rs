@@ -6,6 +6,7 @@ mod exit;
 pub mod hold;
 mod outputs;
 pub mod run;
+mod secure;
 pub mod serve;
 mod signals;
 pub mod watch;

@@ -9,6 +9,7 @@ use socket2::SockAddr;
 
 use super::beside::{self, Beside};
 use super::outputs::{Files, mode, write_stdout};
+use super::secure;
 use super::signals::Caught;
 use super::{Exit, Failure};
 use crate::cli::{Output, RunCommand};
@@ -29,6 +30,7 @@ use crate::serve::Server;
 use crate::stats::Live;
 use crate::stats::assemble::{RunFacts, WorkerFigures, WorkerOutcome, assemble};
 use crate::stats::result::RunResult;
+use crate::tls::RootsOrigin;
 use crate::{judge, net, pace};
 
 /// Carries it out and says how it ended.
@@ -59,7 +61,9 @@ fn load(mut plan: Plan, output: &Output) -> Result<(RunResult, Option<i32>), Fai
     let endpoint = prepare::endpoint(&plan, server.as_ref().map(Server::address))?;
     let addresses = addresses(&endpoint);
     beside::add_default(&mut plan.watching, &plan.target, &addresses);
-    let jobs = prepare::jobs(&plan, &endpoint, features, descriptors, net::local_ports(), None)?;
+    let tls = secure::tls(&plan, server.as_ref().and_then(Server::certificate))?;
+    let roots = tls.as_ref().map(|tls| tls.roots.origin());
+    let jobs = prepare::jobs(&plan, &endpoint, features, descriptors, net::local_ports(), tls)?;
     let cap = jobs.first().map(cap);
     let signals = Caught::new().map_err(|error| Failure::output("signal handlers", &error))?;
     let clock = Monotonic::start();
@@ -77,7 +81,7 @@ fn load(mut plan: Plan, output: &Output) -> Result<(RunResult, Option<i32>), Fai
     shown.finish();
     let (watch, probe) = beside.stop(clock.instant(run.record_ns), plan.warmup_ns > 0);
     let signal = signals.release();
-    let mut facts = facts(&plan, &addresses, features, started_at);
+    let mut facts = facts(&plan, &addresses, roots, features, started_at);
     facts.elapsed_ns = ended_ns - run.start_ns;
     facts.start_ns = run.record_ns;
     facts.interrupted = run.workers.iter().any(|report| report.outcome.interrupted);
@@ -87,11 +91,14 @@ fn load(mut plan: Plan, output: &Output) -> Result<(RunResult, Option<i32>), Fai
         .flatten();
     facts.arrivals_span_ns = arrivals_span_ns(&plan).filter(|_| limited_by_number);
     facts.cap = cap;
+    facts.tls = secure::figures(&plan, &run.workers);
     facts.link_bits = beside::link_bits(&plan.watching, &addresses);
     let workers = run.workers.into_iter().map(outcome).collect();
     let (mut result, circumstances) = assemble(facts, workers, live);
     (result.watch, result.probe) = (watch, probe);
     result.verdict = judge::judge(&result, &circumstances);
+    let note = roots.and_then(RootsOrigin::note);
+    result.verdict.warnings.extend(note.map(str::to_owned));
     Ok((result, signal))
 }
 
@@ -103,10 +110,12 @@ pub(super) fn probe() -> io::Result<Features> {
 
 /// The embedded server, where it is the target.
 fn embedded(plan: &Plan) -> Result<Option<Server>, Failure> {
-    let Target::Embedded { cpus } = &plan.target else { return Ok(None) };
+    let Target::Embedded { cpus, tls } = &plan.target else { return Ok(None) };
+    let address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let (http, https) = if *tls { (None, address) } else { (address, None) };
     let plan = ServePlan {
-        http: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
-        https: None,
+        http,
+        https,
         identity: None,
         threads: cpus.len().max(1),
         cpus: cpus.clone(),
@@ -143,22 +152,24 @@ pub(super) fn addresses(endpoint: &Endpoint) -> Vec<SocketAddr> {
 pub(super) fn facts(
     plan: &Plan,
     addresses: &[SocketAddr],
+    roots: Option<RootsOrigin>,
     features: Features,
     started_at: Timestamp,
 ) -> RunFacts {
+    let described = describe(plan, addresses).with_roots(roots.unwrap_or(RootsOrigin::None));
     let (open_model, clients) = match plan.load {
         Load::Closed { .. } | Load::Hold { .. } => (false, false),
         Load::Open { arrive, .. } => (true, arrive == Arrive::Clients),
     };
     let server_on_our_cpus = match &plan.target {
-        Target::Embedded { cpus } => cpus.iter().any(|cpu| plan.cpus.contains(cpu)),
+        Target::Embedded { cpus, .. } => cpus.iter().any(|cpu| plan.cpus.contains(cpu)),
         Target::Origin { .. } => false,
     };
     RunFacts {
         command: "run".into(),
         label: plan.label.clone(),
         started_at: started_at.to_string(),
-        plan: value(&describe(plan, addresses)),
+        plan: value(&described),
         environment: value(&Environment::read(features.names())),
         open_model,
         clients,

@@ -75,6 +75,8 @@ pub struct Ascent {
     stays: Vec<Stay>,
     /// The stay at this level, as far as it is known.
     stay: Stay,
+    /// How many were tried and were on their way when that was last seen to change, and when.
+    last_seen: ((u64, u64), Nanos),
     open: OpenSum,
 }
 
@@ -113,7 +115,8 @@ impl Ascent {
     #[must_use]
     pub fn begin(course: Course, now: Nanos) -> Self {
         let stay = Stay { wanted: course.levels[0], began_ns: now, ..Stay::default() };
-        Self { course, stays: Vec::new(), stay, open: OpenSum::default() }
+        let (stays, open) = (Vec::new(), OpenSum::default());
+        Self { course, stays, stay, last_seen: ((0, 0), now), open }
     }
 
     /// The number of the level that is being reached or held.
@@ -146,7 +149,14 @@ impl Ascent {
             let waited_ns = now.saturating_sub(stay.began_ns);
             let tried = seen.attempted - stay.before.attempted;
             let done = seen.opening == 0 && (tried >= missing || waited_ns >= NOTHING_OPENING_NS);
-            if done || waited_ns >= self.course.wait_ns(missing) {
+            if self.last_seen.0 != (seen.attempted, seen.opening) {
+                self.last_seen = ((seen.attempted, seen.opening), now);
+            }
+            // A machine that opens them more slowly than was asked for is waited for, one where
+            // nothing happens is not.
+            let stuck_ns = now.saturating_sub(self.last_seen.1);
+            let is_stuck = stuck_ns >= self.course.patience_ns;
+            if done || (is_stuck && waited_ns >= self.course.wait_ns(missing)) {
                 stay.overdue = seen.opening;
                 stay.dwelled_ns = Some(now);
             }

@@ -80,7 +80,7 @@ impl CpuState {
 pub(super) fn cpu_use(result: &RunResult, recorded_s: f64, stretch: Stretch) -> Option<CpuUse> {
     let uses = result.watch.iter().filter_map(|row| {
         let samples = during(row, recorded_s);
-        let generator = if is_local(row) { generator_cpus(result) } else { 0.0 };
+        let generator = if row.is_local() { generator_cpus(result) } else { 0.0 };
         let processes = by_processes(&samples, stretch);
         let machine = by_machine(&samples, generator, stretch);
         match (processes, machine) {
@@ -94,32 +94,11 @@ pub(super) fn cpu_use(result: &RunResult, recorded_s: f64, stretch: Stretch) -> 
     uses.max_by(|a, b| a.state.cmp(&b.state).then(a.share.total_cmp(&b.share)))
 }
 
-/// Whether a row is of the machine on which the load is made.
-pub(super) fn is_local(row: &WatchRow) -> bool {
-    !row.source.starts_with("cmd:") && !row.source.starts_with("file:")
-}
-
 /// The samples whose second lies within the load, and after what it needs to get going.
 pub(super) fn during(row: &WatchRow, recorded_s: f64) -> Vec<&Sample> {
     let from = if recorded_s > LONG_S { SETTLING_S + EDGE_S } else { EDGE_S };
     let inside = |sample: &&Sample| (from..=recorded_s + EDGE_S).contains(&sample.t_s);
     row.samples.iter().filter(inside).collect()
-}
-
-/// CPUs of the machine; 1 where the figures are shares of it.
-pub(super) fn cpus(sample: &Sample) -> f64 {
-    sample.cpus.map_or(1.0, f64::from)
-}
-
-/// CPUs at work, in user mode and in the kernel.
-pub(super) fn used(sample: &Sample) -> Option<f64> {
-    Some(sample.cpu_user? + sample.cpu_system?)
-}
-
-/// CPUs that the watched processes used; `None` where there are none.
-pub(super) fn used_by_processes(sample: &Sample) -> Option<f64> {
-    let known: Vec<f64> = sample.processes.iter().filter_map(|process| process.cpu).collect();
-    (!known.is_empty()).then(|| known.iter().sum())
 }
 
 /// CPUs that the generator used.
@@ -183,16 +162,16 @@ struct Process<'a> {
 
 /// The machine as a whole, unless something else than the server fills it.
 fn by_machine(samples: &[&Sample], generator: f64, stretch: Stretch) -> Option<CpuUse> {
-    let all = samples.iter().filter_map(|sample| Some((used(sample)?, cpus(sample))));
+    let all = samples.iter().filter_map(|sample| Some((sample.used_cpus()?, sample.whole_cpus())));
     let share = stretch.of(all.map(|(used, cpus)| used / cpus).collect());
     let last = samples.last()?;
     if !share.is_finite() {
         return None;
     }
-    let servers: Vec<f64> = samples.iter().filter_map(|sample| used_by_processes(sample)).collect();
+    let servers: Vec<f64> = samples.iter().filter_map(|sample| sample.process_cpus()).collect();
     if !servers.is_empty() {
         let servers = stretch.of(servers);
-        let others = (share * cpus(last) - generator).max(f64::MIN_POSITIVE);
+        let others = (share * last.whole_cpus() - generator).max(f64::MIN_POSITIVE);
         if servers / others < MOSTLY {
             return None;
         }

@@ -9,7 +9,7 @@ use super::words::{percent, time};
 use crate::stats::assemble::Circumstances;
 use crate::stats::result::{LimitedBy, RunResult, SeriesRow, Sure, Verdict, WorkerRow};
 use crate::stats::{FaultKind, Phase};
-use crate::units::{format_count, format_rate};
+use crate::units::{format_count, format_counted, format_rate};
 
 /// A worker that is at work or waits for its CPU for a larger share is the limit.
 const BUSY_LIMIT: f64 = 0.9;
@@ -126,9 +126,9 @@ fn ports(result: &RunResult, circumstances: &Circumstances) -> Option<Finding> {
         || tipped(&result.series).is_some();
     (held_back + failed > 0 && hurt).then(|| {
         let reason = format!(
-            "no local port was free: connects were held back {} times, and {} requests failed",
-            format_count(held_back),
-            format_count(failed),
+            "no local port was free: connects were held back {}, and {} failed",
+            format_counted(held_back, "time"),
+            format_counted(failed, "request"),
         );
         (LimitedBy::Ports, Sure::High, vec![reason])
     })
@@ -138,7 +138,7 @@ fn descriptors(result: &RunResult) -> Option<Finding> {
     let failed = failures(result, |_, kind| kind == FaultKind::NoDescriptors);
     matters(result, failed).then(|| {
         let reason =
-            format!("{} requests failed: no file descriptor was free", format_count(failed));
+            format!("{} failed: no file descriptor was free", format_counted(failed, "request"));
         (LimitedBy::Connections, Sure::High, vec![reason])
     })
 }
@@ -196,13 +196,13 @@ fn set_in(series: &[SeriesRow]) -> Option<f64> {
 fn open_model(result: &RunResult, circumstances: &Circumstances) -> Finding {
     let offer = Offer::of(result, circumstances);
     let tipped = tipped(&result.series);
-    let what = if circumstances.clients { "clients" } else { "arrivals" };
+    let what = if circumstances.clients { "client" } else { "arrival" };
     let mut reasons = Vec::new();
     if offer.behind {
         reasons.push(format!(
-            "{} of {} {what} were answered in time ({} offered, {} answered)",
+            "{} of {} were answered in time ({} offered, {} answered)",
             percent(offer.answered as f64 / offer.wanted as f64),
-            format_count(offer.wanted),
+            format_counted(offer.wanted, what),
             format_rate(result.rate.offered.unwrap_or_default()),
             format_rate(result.rate.answered),
         ));
@@ -217,9 +217,10 @@ fn open_model(result: &RunResult, circumstances: &Circumstances) -> Finding {
     if reasons.is_empty() {
         let sure = if offer.wanted >= 100 { Sure::High } else { Sure::Medium };
         let answered = format!(
-            "{} of {} {what} were answered in time",
+            "{} of {} {} answered in time",
             percent(offer.answered as f64 / offer.wanted.max(1) as f64),
-            format_count(offer.wanted),
+            format_counted(offer.wanted, what),
+            if offer.wanted == 1 { "was" } else { "were" },
         );
         return (LimitedBy::None, sure, vec![answered]);
     }
@@ -281,7 +282,10 @@ fn who_held_up(result: &RunResult, circumstances: &Circumstances) -> Finding {
         let reasons = in_order.into_iter().chain(server.as_ref().map(CpuUse::reason));
         return (LimitedBy::Server, Sure::Medium, reasons.collect());
     };
-    let all_taken = format!("all {} connections were taken", format_count(cap));
+    let all_taken = match cap {
+        1 => "the one connection was taken".to_owned(),
+        _ => format!("all {} connections were taken", format_count(cap)),
+    };
     let Some((free_us, full_us)) = circumstances.service_free_us.zip(circumstances.service_full_us)
     else {
         return (LimitedBy::Connections, Sure::Low, vec![all_taken]);
@@ -308,9 +312,11 @@ fn closed_model(result: &RunResult, circumstances: &Circumstances) -> Finding {
         return finding;
     }
     let service = result.latency.service.mean_us.unwrap_or_default();
+    let open = result.connections.peak_open;
     let mut reasons = vec![format!(
-        "{} connections wait for their answers ({} on average); more might get more",
-        format_count(result.connections.peak_open),
+        "{} {} ({} on average); more might get more",
+        format_counted(open, "connection"),
+        if open == 1 { "waits for its answers" } else { "wait for their answers" },
         time(service),
     )];
     if let Some((_, worker)) = busiest(result) {

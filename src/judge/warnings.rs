@@ -7,7 +7,7 @@ use super::words::{percent, time};
 use crate::stats::Summary;
 use crate::stats::assemble::Circumstances;
 use crate::stats::result::RunResult;
-use crate::units::format_count;
+use crate::units::{format_count, format_counted};
 
 /// More 4xx and 5xx than this are warned about.
 const HTTP_ERRORS_SHARE: f64 = 0.01;
@@ -93,10 +93,11 @@ fn dropped(result: &RunResult) -> Option<String> {
     let dropped = result.counts.dropped;
     (dropped > 0).then(|| {
         format!(
-            "{} arrivals ({}) found no place in time and were dropped: allow more connections (-c) \
-             or offer less (-r)",
-            format_count(dropped),
+            "{} ({}) found no place in time and {} dropped: allow more connections (-c) or offer \
+             less (-r)",
+            format_counted(dropped, "arrival"),
             percent(dropped as f64 / result.counts.scheduled as f64),
+            if dropped == 1 { "was" } else { "were" },
         )
     })
 }
@@ -105,9 +106,9 @@ fn unstarted(result: &RunResult) -> Option<String> {
     let unstarted = result.counts.unstarted;
     (unstarted > 0).then(|| {
         format!(
-            "{} arrivals ({}) still waited for a place at the end and are in no latency: allow \
-             more connections (-c) or offer less (-r)",
-            format_count(unstarted),
+            "{} ({}) still waited for a place at the end, which is in no latency: allow more \
+             connections (-c) or offer less (-r)",
+            format_counted(unstarted, "arrival"),
             percent(unstarted as f64 / result.counts.scheduled as f64),
         )
     })
@@ -151,10 +152,10 @@ fn fewer_places(result: &RunResult, circumstances: &Circumstances) -> Option<Str
     let could = result.counts.started >= cap && !result.interrupted;
     (could && (open as f64) < FULL_SHARE * cap as f64).then(|| {
         format!(
-            "at most {} of {} connections were open at once: give it more time (-d), or see the \
+            "at most {} of {} were open at once: give it more time (-d), or see the \
              errors and the ports (`ringload doctor`)",
             format_count(open),
-            format_count(cap),
+            format_counted(cap, "connection"),
         )
     })
 }
@@ -163,9 +164,8 @@ fn unfinished(result: &RunResult) -> Option<String> {
     let unfinished = result.counts.unfinished;
     (unfinished > 0).then(|| {
         format!(
-            "{} requests had no answer when the grace was over and are in no latency: wait longer \
-             (--grace)",
-            format_count(unfinished),
+            "{} had no answer when the grace was over, which is in no latency: wait longer (--grace)",
+            format_counted(unfinished, "request"),
         )
     })
 }
@@ -182,9 +182,9 @@ fn ring(result: &RunResult) -> Option<String> {
     let overflows = result.generator.ring.cq_overflows;
     (overflows > 0).then(|| {
         format!(
-            "{} completions found no room in the ring's queue and came late: use more threads (-t) \
+            "{} found no room in the ring's queue and came late: use more threads (-t) \
              or fewer connections, and report it, since it should not happen",
-            format_count(overflows),
+            format_counted(overflows, "completion"),
         )
     })
 }
@@ -193,8 +193,8 @@ fn ports(result: &RunResult) -> Option<String> {
     let held_back = result.connections.no_ports;
     (held_back > 0).then(|| {
         format!(
-            "connects were held back {} times for want of a local port: {PORTS}",
-            format_count(held_back)
+            "connects were held back {} for want of a local port: {PORTS}",
+            format_counted(held_back, "time")
         )
     })
 }
@@ -204,10 +204,10 @@ fn syn_sent_again(result: &RunResult) -> Option<String> {
     let retransmits = result.connections.syn_retransmits;
     (slow + retransmits > 0).then(|| {
         format!(
-            "{} connects took about 1 s or 3 s: the SYN was lost and sent again. The server's \
+            "{} took about 1 s or 3 s: the SYN was lost and sent again. The server's \
              listen queue overflows, or packets are lost: raise its backlog and \
              net.core.somaxconn, or open connections more slowly (--open-rate)",
-            format_count(slow.max(retransmits)),
+            format_counted(slow.max(retransmits), "connect"),
         )
     })
 }
@@ -225,9 +225,9 @@ fn unexpected_bytes(result: &RunResult) -> Option<String> {
     let connections = result.connections.unexpected_bytes;
     (connections > 0).then(|| {
         format!(
-            "{} connections sent bytes after a complete answer and were closed: the server's \
+            "{} sent bytes after a complete answer and had to be closed: the server's \
              Content-Length may be too small",
-            format_count(connections),
+            format_counted(connections, "connection"),
         )
     })
 }
@@ -247,9 +247,9 @@ fn resent(result: &RunResult) -> Option<String> {
 fn few_samples(response: &Summary) -> Option<String> {
     (1..SAMPLES_FOR_P99).contains(&response.count).then(|| {
         format!(
-            "{} samples are few for a p99, which rests on less than ten of them: run longer (-d, \
-             -n)",
-            format_count(response.count),
+            "{} {} few for a p99, which rests on less than ten of them: run longer (-d, -n)",
+            format_counted(response.count, "sample"),
+            if response.count == 1 { "is" } else { "are" },
         )
     })
 }

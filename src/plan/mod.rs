@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::clock::Nanos;
+use crate::tls::Settings;
 
 pub use crate::net::IpFamily;
 pub use hold::{HoldPlan, Traffic};
@@ -29,6 +30,8 @@ pub struct Plan {
     pub target: Target,
     /// How connections are made.
     pub dial: Dial,
+    /// How TLS is spoken over them; `None`: plain HTTP.
+    pub tls: Option<Tls>,
     /// What is asked for, at least one page.
     pub pages: Vec<Page>,
     /// How the next page is chosen.
@@ -79,7 +82,19 @@ pub enum Target {
     Embedded {
         /// The CPUs of its threads, one each; at least one.
         cpus: Vec<usize>,
+        /// Whether it serves HTTPS, with a certificate of its own making.
+        tls: bool,
     },
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tls {
+    /// What is offered, shown and verified. Where nothing is said of whom to trust, the embedded
+    /// server's certificate is trusted, and of any other server the system's authorities.
+    pub settings: Settings,
+    /// The share of connections that may resume an earlier session, 0 to 1.
+    pub resume: f64,
 }
 
 /// How connections are made.

@@ -8,7 +8,6 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rustls::StreamOwned;
 
-use super::tls::Tls;
 use super::{LIMIT, ProbeError, ProbeFailure, ProbeOutcome};
 use crate::http1::request::encode;
 use crate::http1::response::{ScanError, Scanner, Stage, Step};
@@ -16,6 +15,8 @@ use crate::net;
 use crate::plan::ParsedUrl;
 use crate::plan::pages::Scheme;
 use crate::stats::{FaultKind, Phase};
+use crate::tls::failure::Failure;
+use crate::tls::{self, Client, Roots, Settings};
 
 /// What is received at once.
 const BUFFER_LEN: usize = 16 * 1024;
@@ -24,18 +25,21 @@ const BUFFER_LEN: usize = 16 * 1024;
 pub(super) struct Destination {
     address: SocketAddr,
     request: Vec<u8>,
-    tls: Option<Tls>,
+    tls: Option<Client>,
 }
 
 impl Destination {
     /// Resolves and encodes, once.
-    pub(super) fn of(url: &ParsedUrl, insecure: bool) -> Result<Self, ProbeError> {
+    pub(super) fn of(url: &ParsedUrl, settings: &Settings) -> Result<Self, ProbeError> {
         let found = net::resolve(&url.host, url.port, None).map_err(ProbeError::Resolve)?;
         // A name that resolves has an address.
         let address = net::answering(found, LIMIT).addresses[0];
         let tls = match url.scheme {
             Scheme::Http => None,
-            Scheme::Https => Some(Tls::new(&url.host, insecure).map_err(ProbeError::Tls)?),
+            Scheme::Https => {
+                let roots = Roots::for_settings(settings).map_err(ProbeError::Roots)?;
+                Some(Client::new(settings, &roots).map_err(ProbeError::Tls)?)
+            }
         };
         Ok(Self { address, request: request(url)?, tls })
     }
@@ -49,14 +53,16 @@ impl Destination {
 
     fn exchange(&self, sent_at: Instant, limit: Duration) -> Result<(), ProbeFailure> {
         let stream = TcpStream::connect_timeout(&self.address, limit)
-            .map_err(|error| failure(Phase::Connect, &error))?;
+            .map_err(|error| failure(Phase::Connect, &error, false))?;
         // Nagle's algorithm would only delay what is complete. A socket that refuses it works too.
         let _ = stream.set_nodelay(true);
         let mut stream = Timed { stream, deadline: sent_at + limit };
         let Some(tls) = &self.tls else { return ask(&mut stream, &self.request) };
-        let mut connection = tls.connection()?;
+        let mut connection = tls.buffered().map_err(|error| tls_failure(&error, false))?;
         while connection.is_handshaking() {
-            connection.complete_io(&mut stream).map_err(|error| failure(Phase::Tls, &error))?;
+            connection
+                .complete_io(&mut stream)
+                .map_err(|error| failure(Phase::Tls, &error, tls.certificate_was_missed()))?;
         }
         ask(&mut StreamOwned::new(connection, stream), &self.request)
     }
@@ -79,14 +85,14 @@ fn request(url: &ParsedUrl) -> Result<Vec<u8>, ProbeError> {
 /// Sends the request and reads the answer to its end.
 fn ask(stream: &mut (impl Read + Write), request: &[u8]) -> Result<(), ProbeFailure> {
     let sent = stream.write_all(request).and_then(|()| stream.flush());
-    sent.map_err(|error| failure(Phase::Send, &error))?;
+    sent.map_err(|error| failure(Phase::Send, &error, false))?;
     let (mut scanner, mut carry) = (Scanner::new(false), Vec::new());
     let mut buffer = [0; BUFFER_LEN];
     loop {
         let received = match stream.read(&mut buffer) {
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(failure(phase(scanner.stage()), &error)),
+            Err(error) => return Err(failure(phase(scanner.stage()), &error, false)),
         };
         if received == 0 {
             scanner.finish(&mut carry).map_err(scan_failure)?;
@@ -116,11 +122,17 @@ fn scan_failure(error: ScanError) -> ProbeFailure {
     ProbeFailure { phase: error.phase, kind: error.kind, detail: error.detail.to_owned() }
 }
 
+/// What an error of TLS says, by the names that results have for it.
+fn tls_failure(error: &rustls::Error, certificate_missed: bool) -> ProbeFailure {
+    let Failure { kind, detail, .. } = tls::failure::of(error, certificate_missed);
+    ProbeFailure { phase: Phase::Tls, kind, detail: detail.to_owned() }
+}
+
 /// What an I/O error says.
-fn failure(phase: Phase, error: &io::Error) -> ProbeFailure {
+fn failure(phase: Phase, error: &io::Error, certificate_missed: bool) -> ProbeFailure {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let (kind, detail) = match (tls, error.raw_os_error(), error.kind()) {
-        (Some(error), ..) => return super::tls::failure(error),
+        (Some(error), ..) => return tls_failure(error, certificate_missed),
         // A socket's time limit ends a call with EAGAIN (socket(7), SO_RCVTIMEO).
         (_, _, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
             (FaultKind::Timeout, String::new())

@@ -5,7 +5,6 @@
 //! load: what is measured here is what another user would see.
 
 mod attempt;
-mod tls;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,6 +19,7 @@ use crate::net::ResolveError;
 use crate::plan::ParsedUrl;
 use crate::stats::result::ProbeResult;
 use crate::stats::{FaultKind, Phase};
+use crate::tls::{ClientError, RootsError, Settings};
 
 use attempt::Destination;
 
@@ -65,7 +65,9 @@ pub enum ProbeError {
     /// The URL makes no request.
     Request(RequestError),
     /// TLS cannot be set up.
-    Tls(String),
+    Tls(ClientError),
+    /// There is nobody to trust.
+    Roots(RootsError),
 }
 
 impl fmt::Display for ProbeError {
@@ -74,7 +76,8 @@ impl fmt::Display for ProbeError {
         match self {
             Self::Resolve(error) => error.fmt(f),
             Self::Request(error) => error.fmt(f),
-            Self::Tls(why) => f.write_str(why),
+            Self::Tls(error) => error.fmt(f),
+            Self::Roots(error) => error.fmt(f),
         }
     }
 }
@@ -94,12 +97,13 @@ impl fmt::Display for ProbeFailure {
 impl Probe {
     /// Starts one: the first request leaves at once, the next ones a second apart. The name is
     /// resolved here, once, and of its addresses the first is probed that belongs to the family
-    /// that answers. `insecure`: certificates are not verified.
+    /// that answers. Over HTTPS by these settings; each probe makes a full handshake, as somebody
+    /// who comes anew.
     ///
     /// # Errors
     /// Where the name does not resolve or the URL cannot be asked for.
-    pub fn start(url: &ParsedUrl, insecure: bool) -> Result<Self, ProbeError> {
-        let destination = Destination::of(url, insecure)?;
+    pub fn start(url: &ParsedUrl, settings: &Settings) -> Result<Self, ProbeError> {
+        let destination = Destination::of(url, settings)?;
         let outcomes = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = mpsc::channel();
         let written = Arc::clone(&outcomes);

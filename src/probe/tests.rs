@@ -46,7 +46,8 @@ fn attempt(url: &str) -> ProbeOutcome {
 }
 
 fn attempt_within(url: &str, limit: Duration, insecure: bool) -> ProbeOutcome {
-    Destination::of(&parse_url(url).unwrap(), insecure).unwrap().attempt(limit)
+    let settings = Settings { insecure, ..Settings::new("127.0.0.1") };
+    Destination::of(&parse_url(url).unwrap(), &settings).unwrap().attempt(limit)
 }
 
 fn failure(url: &str) -> String {
@@ -149,7 +150,7 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_told_otherwise() {
     let url = url.replace("http://", "https://");
     assert_eq!(attempt_within(&url, LIMIT, true).failure, None);
     let refused = attempt_within(&url, LIMIT, false).failure.unwrap();
-    assert_eq!((refused.phase, refused.kind), (Phase::Tls, FaultKind::Certificate));
+    assert_eq!(refused.to_string(), "tls certificate (self-signed)");
     let plain = server(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     });
@@ -160,7 +161,8 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_told_otherwise() {
 
 #[test]
 fn it_runs_until_it_is_stopped() {
-    let probe = Probe::start(&parse_url(&answering(OK)).unwrap(), false).unwrap();
+    let probe =
+        Probe::start(&parse_url(&answering(OK)).unwrap(), &Settings::new("127.0.0.1")).unwrap();
     thread::sleep(Duration::from_millis(1_300));
     assert_eq!(probe.outcomes_since(0).len(), 2);
     assert_eq!(probe.outcomes_since(1).len(), 1);
@@ -174,7 +176,8 @@ fn it_runs_until_it_is_stopped() {
 #[test]
 fn a_name_without_an_address_is_told_at_the_start() {
     // RFC 6761: no name under `invalid` exists.
-    let started = Probe::start(&parse_url("http://no-such-host.invalid/").unwrap(), false);
+    let url = parse_url("http://no-such-host.invalid/").unwrap();
+    let started = Probe::start(&url, &Settings::new("no-such-host.invalid"));
     let told = started.err().unwrap().to_string();
     assert!(told.starts_with("--probe: no-such-host.invalid has no address"), "{told}");
 }

@@ -2,6 +2,7 @@
 //! how long it took, what went wrong, who was the limit.
 
 mod hold;
+mod watched;
 
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::judge::remedy::remedy;
 use crate::judge::words::{percent, time};
 use crate::stats::Summary;
 use crate::stats::result::{LimitedBy, PageRow, RunResult, Sure};
-use crate::units::{format_bytes, format_count, format_rate};
+use crate::units::{format_bytes, format_count, format_counted, format_rate};
 
 /// Kinds of failures that are shown.
 const ERRORS_SHOWN: usize = 5;
@@ -36,6 +37,7 @@ pub fn render(result: &RunResult, color: bool) -> String {
     errors(&mut page, result);
     pages(&mut page, result);
     connections(&mut page, result);
+    watched::watched(&mut page, result);
     generator(&mut page, result);
     verdict(&mut page, result);
     page.finish()
@@ -52,18 +54,23 @@ fn asked(page: &mut Page, result: &RunResult) {
         [url] => Some(url.clone()),
         [first, ..] => Some(format!("{first} and {} more", urls.len() - 1)),
     };
-    let requests = shown(&plan["requests"]).map(|n| format!(", {n} requests"));
-    let duration = shown(&plan["duration"]).map(|d| format!(", for {d}"));
+    let requests = plan["requests"].as_u64();
+    let requests = requests.map(|n| format!(", {}", format_counted(n, "request")));
+    let duration = plan["duration_s"].as_f64();
+    let duration = duration.map(|s| format!(", for {}", time(s * 1e6)));
     let (rate, connections) = (shown(&plan["rate"]), shown(&plan["connections"]));
     let load = match (result.rate.offered, connections) {
         _ if plan["levels"].is_array() => held(plan),
         (Some(_), connections) => {
-            let at_most = connections.map(|c| format!(", at most {c} connections"));
+            let at_most = connections.map(|c| format!(", at most {}", several(&c, "connection")));
             format!(
-                "open model, {} arrivals per second{}",
-                rate.as_deref().unwrap_or("?"),
+                "open model, {} per second{}",
+                several(rate.as_deref().unwrap_or("?"), "arrival"),
                 at_most.unwrap_or_default(),
             )
+        }
+        (None, Some(one)) if one == "1" => {
+            "closed model, 1 connection that waits for its answer".to_owned()
         }
         (None, connections) => format!(
             "closed model, {} connections that wait for their answers",
@@ -73,7 +80,7 @@ fn asked(page: &mut Page, result: &RunResult) {
     let clients = (plan["arrive"] == "clients").then(|| ", each a client".to_owned());
     let life = shown(&plan["requests_per_connection"])
         .filter(|life| life != "all")
-        .map(|life| format!(", {life} requests per connection"));
+        .map(|life| format!(", {} per connection", several(&life, "request")));
     let parts = [Some(load), clients, life, requests, duration];
     page.entry("Asked", &parts.into_iter().flatten().collect::<String>(), Style::Plain);
     if let Some(target) = target {
@@ -85,8 +92,13 @@ fn asked(page: &mut Page, result: &RunResult) {
         [] => String::new(),
         pinned => format!(" on CPU {}", listed(pinned)),
     };
-    let seed = shown(&plan["seed"]).map_or(String::new(), |seed| format!(", seed {seed}"));
-    page.entry("", &format!("{}{on_cpus}{seed}", counted(threads as u64, "thread")), Style::Plain);
+    // Without commas: it is typed again.
+    let seed = plan["seed"].as_u64().map_or(String::new(), |seed| format!(", seed {seed}"));
+    page.entry(
+        "",
+        &format!("{}{on_cpus}{seed}", format_counted(threads as u64, "thread")),
+        Style::Plain,
+    );
 }
 
 /// The levels of a hold.
@@ -122,9 +134,9 @@ fn requests(page: &mut Page, result: &RunResult) {
         Style::Plain,
     );
     if c.clients.scheduled > 0 {
-        let [scheduled, started, finished] =
-            [c.clients.scheduled, c.clients.started, c.clients.finished].map(format_count);
-        let text = format!("{scheduled} clients arrived, {started} began, {finished} finished");
+        let scheduled = format_counted(c.clients.scheduled, "client");
+        let [started, finished] = [c.clients.started, c.clients.finished].map(format_count);
+        let text = format!("{scheduled} arrived, {started} began, {finished} finished");
         page.entry("", &text, Style::Plain);
     }
     let answered = format_rate(result.rate.answered);
@@ -211,13 +223,13 @@ fn errors(page: &mut Page, result: &RunResult) {
             "{} {}{detail}: {}, from {:.1} s to {:.1} s: {}",
             error.phase.name(),
             error.kind.name(),
-            counted(error.count, "time"),
+            format_counted(error.count, "time"),
             error.first_s,
             error.last_s,
             error.example,
         );
         page.entry(if number == 0 { "Errors" } else { "" }, &text, Style::Bad);
-        if let Some(remedy) = remedy(error.phase, error.kind) {
+        if let Some(remedy) = remedy(error.phase, error.kind, &error.detail) {
             page.entry("", &format!("  {remedy}"), Style::Plain);
         }
     }
@@ -288,6 +300,31 @@ fn connections(page: &mut Page, result: &RunResult) {
         },
     ));
     page.entry("", &parts.join("; "), Style::Plain);
+    secured(page, result);
+}
+
+/// What TLS agreed on, and what the handshakes took.
+fn secured(page: &mut Page, result: &RunResult) {
+    let Some(tls) = &result.connections.tls else { return };
+    let agreed = [&tls.version, &tls.suite, &tls.group].into_iter().flatten();
+    let mut parts: Vec<&str> = agreed.map(String::as_str).collect();
+    if parts.is_empty() {
+        parts.push("no handshake was completed");
+    }
+    parts.push(if tls.verified { "certificate verified" } else { "certificate not verified" });
+    page.entry("TLS", &parts.join(", "), Style::Plain);
+    let kinds = [
+        (tls.full, "full handshake", &result.latency.tls),
+        (tls.resumed, "resumed handshake", &result.latency.tls_resumed),
+    ];
+    for (count, what, took) in kinds {
+        let Some(((p50, p99), max)) = took.p50_us.zip(took.p99_us).zip(took.max_us) else {
+            continue;
+        };
+        let count = format_counted(count, what);
+        let text = format!("{count}: p50 {}, p99 {}, max {}", time(p50), time(p99), time(max));
+        page.entry("", &text, Style::Plain);
+    }
 }
 
 fn generator(page: &mut Page, result: &RunResult) {
@@ -367,8 +404,9 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", format_count(count), if count == 1 { "" } else { "s" })
+/// A quantity as it was asked for, of something.
+fn several(quantity: &str, noun: &str) -> String {
+    format!("{quantity} {noun}{}", if quantity == "1" { "" } else { "s" })
 }
 
 fn listed<T: ToString>(values: &[T]) -> String {

@@ -12,6 +12,10 @@ pub const MAX_KINDS: usize = 256;
 /// The detail under which failures beyond [`MAX_KINDS`] are counted.
 pub const OVERFLOW: &str = "more-kinds";
 
+/// The detail of a body over TLS that a bare end of the connection ended, where only the server's
+/// close_notify could have (RFC 8446, 6.1).
+pub const NO_CLOSE_NOTIFY: &str = "no-close-notify";
+
 /// The most bytes of a malformed head that an example keeps.
 pub const EXAMPLE_BYTES: usize = 64;
 
@@ -222,6 +226,9 @@ impl FaultKey {
                 return String::from_utf8_lossy(bytes).into_owned();
             }
             _ => return bytes[..bytes.len().min(EXAMPLE_BYTES)].escape_ascii().to_string(),
+        }
+        if self.detail == NO_CLOSE_NOTIFY {
+            return "the connection ended, and the server had not said that the body does".into();
         }
         if self.errno == 0 {
             return self.kind.words().to_owned();

@@ -26,7 +26,7 @@ pub fn open_run() -> (RunResult, Circumstances) {
         interrupted: false,
         plan: json!({
             "model": "open", "rate": "1k", "urls": ["http://127.0.0.1:8080/"], "threads": 1,
-            "cpus": [1], "seed": 42, "duration": "10s",
+            "cpus": [1], "seed": 42, "duration_s": 10.0,
         }),
         environment: json!({"kernel": "6.18.1", "cores": 2}),
         counts: Counts {

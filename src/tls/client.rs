@@ -11,15 +11,14 @@ use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, InconsistentKeys, SignatureScheme,
-    SupportedCipherSuite, SupportedProtocolVersion,
+    ClientConfig, ClientConnection, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion,
 };
 
 use super::HTTP_1_1;
 use super::session::Session;
 use super::settings::{Group, Settings, Versions};
 use super::tickets::Tickets;
-use super::verify::{self, Leaf, Roots};
+use super::verify::{self, Roots};
 
 /// A client's session.
 pub type ClientSession = Session<UnbufferedClientConnection>;
@@ -158,16 +157,8 @@ fn certified_key(
     provider: &CryptoProvider,
 ) -> Result<Option<Arc<CertifiedKey>>, ClientError> {
     let Some(identity) = &settings.identity else { return Ok(None) };
-    let key = provider.key_provider.load_private_key(identity.key.clone_key());
-    let key = key.map_err(ClientError::Identity)?;
-    // rustls would compare them too, but does not read every certificate that a server may take,
-    // such as those of X.509 version 1.
-    let leaf = identity.chain.first().and_then(Leaf::read);
-    let leaf = leaf.ok_or(ClientError::Identity(CertificateError::BadEncoding.into()))?;
-    if key.public_key().is_some_and(|public| public != leaf.key()) {
-        return Err(ClientError::Identity(InconsistentKeys::KeyMismatch.into()));
-    }
-    Ok(Some(Arc::new(CertifiedKey::new(identity.chain.clone(), key))))
+    let certified = identity.certified_key(provider).map_err(ClientError::Identity)?;
+    Ok(Some(Arc::new(certified)))
 }
 
 /// Shows the client's certificate, and notes that one was asked for in vain.

@@ -14,11 +14,19 @@ mod tests;
 mod tickets;
 mod verify;
 
+use rustls::pki_types::CertificateDer;
+
 pub use client::{Client, ClientError, ClientSession};
-pub use server::{Server, ServerError, ServerSession};
+pub use server::{Server, ServerError, ServerSession, self_signed_pem};
 pub use session::{Handshake, Progress, Records, Session, encrypted_len};
 pub use settings::{Group, Identity, Settings, Versions};
 pub use verify::{Roots, RootsError, RootsOrigin};
+
+/// Whether these bytes are a certificate.
+#[must_use]
+pub fn is_certificate(der: &CertificateDer<'_>) -> bool {
+    verify::Leaf::read(der).is_some()
+}
 
 /// The only protocol that is spoken over TLS, as ALPN names it (RFC 7301, 6).
 const HTTP_1_1: &[u8] = b"http/1.1";

@@ -103,16 +103,20 @@ impl<C: Records> Session<C> {
     ) -> Result<Progress, Error> {
         let mut progress = Progress { used: 0, established: false, peer_closed: false };
         let whole = self.held + whole_records(input.get(self.held..).unwrap_or_default());
+        // Whether something was encoded that the connection does not know to be sent.
+        let mut speaking = false;
         loop {
             let status = self.connection.process(&mut input[progress.used..]);
             let mut used = status.discard;
             let ended = match status.state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     append(output, |room| data.encode(room))?;
+                    speaking = true;
                     false
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => {
                     data.done();
+                    speaking = false;
                     false
                 }
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -121,10 +125,13 @@ impl<C: Records> Session<C> {
                         used += record.discard;
                         plain(record.payload);
                     }
-                    // The usual end: one look fewer at a session that has no more to say.
-                    let whole = progress.used + used == input.len();
-                    progress.established |= whole;
-                    whole
+                    // The usual end: one look fewer at a session that has no more to say. Where it
+                    // has (a server's tickets, when the first request came right behind the
+                    // client's last flight), nothing can be encrypted before that is done with.
+                    let quiet = !speaking && !self.connection.wants_write();
+                    let ended = quiet && progress.used + used == input.len();
+                    progress.established |= ended;
+                    ended
                 }
                 Ok(ConnectionState::PeerClosed) => {
                     progress.peer_closed = true;

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, Error, InconsistentKeys};
+
+use super::verify::Leaf;
 
 /// How a client makes its sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +33,25 @@ pub struct Identity {
     pub chain: Vec<CertificateDer<'static>>,
     /// Its key. Shared, and not shown by `Debug`.
     pub key: Arc<PrivateKeyDer<'static>>,
+}
+
+impl Identity {
+    /// Both, ready to be shown.
+    ///
+    /// # Errors
+    /// Where the first certificate cannot be read, the key is of an unknown kind, or it is that of
+    /// another certificate.
+    pub fn certified_key(&self, provider: &CryptoProvider) -> Result<CertifiedKey, Error> {
+        let key = provider.key_provider.load_private_key(self.key.clone_key())?;
+        // rustls would compare them too, but does not read every certificate that a server may
+        // take, such as those of X.509 version 1.
+        let leaf = self.chain.first().ok_or(Error::NoCertificatesPresented)?;
+        let leaf = Leaf::read(leaf).ok_or(CertificateError::BadEncoding)?;
+        if key.public_key().is_some_and(|public| public != leaf.key()) {
+            return Err(InconsistentKeys::KeyMismatch.into());
+        }
+        Ok(CertifiedKey::new(self.chain.clone(), key))
+    }
 }
 
 /// Versions of TLS.
@@ -71,6 +95,24 @@ impl Group {
             Self::Secp256r1 => "secp256r1",
             Self::Secp384r1 => "secp384r1",
             Self::X25519MlKem768 => "x25519mlkem768",
+        }
+    }
+
+    /// Whether TLS 1.2 knows it (RFC 8422; draft-ietf-tls-ecdhe-mlkem is of 1.3 alone).
+    #[must_use]
+    pub const fn is_in_tls12(self) -> bool {
+        !matches!(self, Self::X25519MlKem768)
+    }
+}
+
+impl Versions {
+    /// As they are typed.
+    #[must_use]
+    pub const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Both => &["1.2", "1.3"],
+            Self::Tls12 => &["1.2"],
+            Self::Tls13 => &["1.3"],
         }
     }
 }

@@ -96,6 +96,45 @@ fn traffic_arrives_however_it_is_cut() {
     }
 }
 
+/// As browsers send it, and the engine.
+#[test]
+fn a_request_behind_the_last_flight_is_read_and_can_be_answered() {
+    for versions in [Versions::Tls12, Versions::Tls13] {
+        let (client, server) = pair(&Settings { versions, ..insecure() });
+        // A full handshake, and one that is resumed.
+        for resumed in [false, true] {
+            let mut client = client.session(true).unwrap();
+            let mut server = server.session().unwrap();
+            let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+            client.advance(&mut [], &mut to_server, |_| {}).unwrap();
+            let mut established = false;
+            while !established {
+                server.advance(&mut to_server, &mut to_client, |_| {}).unwrap();
+                to_server.clear();
+                established =
+                    client.advance(&mut to_client, &mut to_server, |_| {}).unwrap().established;
+                to_client.clear();
+            }
+            let (flight, mut room) = (to_server.len(), vec![0; encrypted_len(3)]);
+            let len = client.encrypt(b"GET", &mut room).unwrap();
+            to_server.extend_from_slice(&room[..len]);
+            let mut read = Vec::new();
+            let progress = server
+                .advance(&mut to_server, &mut to_client, |bytes| read.extend_from_slice(bytes))
+                .unwrap();
+            assert_eq!((progress.used, progress.established), (flight + len, true));
+            assert_eq!((&*read, server.handshake().unwrap().resumed), (&b"GET"[..], resumed));
+            let len = server.encrypt(b"200", &mut room).expect("it can be answered");
+            to_client.extend_from_slice(&room[..len]);
+            read.clear();
+            client
+                .advance(&mut to_client, &mut Vec::new(), |bytes| read.extend_from_slice(bytes))
+                .unwrap();
+            assert_eq!(read, b"200", "{versions:?}");
+        }
+    }
+}
+
 #[test]
 fn an_end_is_said_and_heard() {
     let (client, server) = pair(&insecure());
@@ -176,5 +215,43 @@ fn a_broken_message_is_an_error_and_no_panic() {
             });
             assert!(error.is_err(), "{hostile:?} cut at {cut}");
         }
+    }
+}
+
+/// The request travels with the client's last flight, and the server has a ticket to send.
+#[test]
+fn a_request_in_the_last_flight_can_be_answered() {
+    for versions in [Versions::Tls12, Versions::Tls13] {
+        let (client, server) = pair(&Settings { versions, ..insecure() });
+        let (mut client, mut server) = (client.session(false).unwrap(), server.session().unwrap());
+        let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+        let mut established = false;
+        client.advance(&mut [], &mut to_server, |_| {}).unwrap();
+        while !established {
+            server.advance(&mut to_server, &mut to_client, |_| {}).unwrap();
+            to_server.clear();
+            established =
+                client.advance(&mut to_client, &mut to_server, |_| {}).unwrap().established;
+            to_client.clear();
+        }
+        let from = to_server.len();
+        to_server.resize(from + encrypted_len(7), 0);
+        let len = client.encrypt(b"request", &mut to_server[from..]).unwrap();
+        to_server.truncate(from + len);
+        let mut read = Vec::new();
+        let plain = |bytes: &[u8]| read.extend_from_slice(bytes);
+        let progress = server.advance(&mut to_server, &mut to_client, plain).unwrap();
+        assert!(progress.established && progress.used == to_server.len(), "{versions:?}");
+        assert_eq!(read, b"request", "{versions:?}");
+
+        let from = to_client.len();
+        to_client.resize(from + encrypted_len(6), 0);
+        let len = server.encrypt(b"answer", &mut to_client[from..]).unwrap();
+        to_client.truncate(from + len);
+        let mut read = Vec::new();
+        client
+            .advance(&mut to_client, &mut to_server, |bytes| read.extend_from_slice(bytes))
+            .unwrap();
+        assert_eq!(read, b"answer", "{versions:?}");
     }
 }

@@ -19,6 +19,12 @@ pub fn format_count(count: u64) -> String {
     text
 }
 
+/// So many of something: `1 arrival`, `1,234 arrivals`.
+#[must_use]
+pub fn format_counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", format_count(count), if count == 1 { "" } else { "s" })
+}
+
 /// A duration in the unit that suits it, three significant digits or exactly: `250ns`, `84.2µs`,
 /// `1.08ms`, `30s`, `1m30s`, `2h`. From a minute on it is rounded to the second.
 #[must_use]

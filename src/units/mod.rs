@@ -10,7 +10,8 @@ use crate::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 mod format;
 
 pub use format::{
-    format_bits, format_bytes, format_count, format_duration, format_duration_exactly, format_rate,
+    format_bits, format_bytes, format_count, format_counted, format_duration,
+    format_duration_exactly, format_rate,
 };
 
 /// The highest rate that is taken, per second: one arrival a nanosecond.

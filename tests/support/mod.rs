@@ -2,9 +2,13 @@
 // Each test file compiles this module for itself and uses a part of it.
 #![allow(dead_code)]
 
+pub mod caddy;
+pub mod certificates;
+pub mod child;
 pub mod corpus;
 pub mod nginx;
 pub mod raw;
+pub mod secure;
 
 use std::process::{Command, Output, Stdio};
 

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
+use super::certificates::Shown;
+
 /// The pages it serves: path and bytes.
 pub const PAGES: [(&str, usize); 4] =
     [("/700", 700), ("/25k", 25 * 1024), ("/80k", 80 * 1024), ("/1m", 1024 * 1024)];
@@ -22,11 +24,25 @@ pub struct Setup {
     pub keepalive_requests: u64,
     /// More lines for its `server` block.
     pub server: String,
+    /// What it shows over HTTPS, in TLS 1.2 and 1.3; without it there is no HTTPS.
+    pub https: Option<Certificate>,
+}
+
+/// A certificate and its key, in PEM.
+pub struct Certificate {
+    chain: String,
+    key: String,
+}
+
+impl From<&Shown> for Certificate {
+    fn from(shown: &Shown) -> Self {
+        Self { chain: shown.chain_pem(), key: shown.key_pem() }
+    }
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { keepalive_requests: 1_000_000_000, server: String::new() }
+        Self { keepalive_requests: 1_000_000_000, server: String::new(), https: None }
     }
 }
 
@@ -35,6 +51,7 @@ pub struct Nginx {
     child: Child,
     folder: TempDir,
     port: u16,
+    secure_port: u16,
 }
 
 /// A line of its log: one request.
@@ -48,10 +65,31 @@ pub struct Line {
     pub status: u16,
     /// Bytes of the request.
     pub received: u64,
-    /// Bytes of the response, head included.
+    /// Bytes of the response, head included; over TLS without what TLS adds.
     pub sent: u64,
+    /// Over what it came; `None` over plain HTTP.
+    pub tls: Option<Secured>,
     /// The path as it was asked for.
     pub path: String,
+}
+
+/// What nginx says of a connection over TLS. What it does not know is `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secured {
+    /// Such as `TLSv1.3`.
+    pub version: String,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
+    /// The name that was sent (SNI).
+    pub server_name: String,
+    /// The protocol that was agreed on (ALPN).
+    pub protocol: String,
+    /// The group of the key exchange, as OpenSSL names it.
+    pub group: String,
+    /// The groups that were offered, as OpenSSL names them, with `:` between them.
+    pub groups: String,
+    /// Whom the client's certificate is for.
+    pub client: String,
 }
 
 /// The log of a server that has ended, so that no line is missing.
@@ -104,14 +142,18 @@ impl Nginx {
     /// `None` where it ended at once, its reason on stderr.
     fn try_start(program: &Path, setup: &Setup) -> Option<Self> {
         let folder = TempDir::new().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let [port, secure_port] = free_ports();
         let pages = folder.path().join("pages");
         fs::create_dir(&pages).unwrap();
         for (path, len) in PAGES {
             fs::write(pages.join(&path[1..]), "x".repeat(len)).unwrap();
         }
         let file = folder.path().join("nginx.conf");
-        fs::write(&file, configuration(folder.path(), port, setup)).unwrap();
+        if let Some(Certificate { chain, key }) = &setup.https {
+            fs::write(folder.path().join("chain.pem"), chain).unwrap();
+            fs::write(folder.path().join("key.pem"), key).unwrap();
+        }
+        fs::write(&file, configuration(folder.path(), port, secure_port, setup)).unwrap();
         let child = Command::new(program)
             .arg("-p")
             .arg(folder.path())
@@ -123,7 +165,7 @@ impl Nginx {
             .stdout(Stdio::null())
             .spawn()
             .expect("nginx can be started");
-        let mut nginx = Self { child, folder, port };
+        let mut nginx = Self { child, folder, port, secure_port };
         nginx.wait_until_it_answers().then_some(nginx)
     }
 
@@ -147,6 +189,11 @@ impl Nginx {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
+    /// The same over HTTPS.
+    pub fn secure_url(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}{path}", self.secure_port)
+    }
+
     /// The number of its first process, which has the workers for children.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -155,6 +202,11 @@ impl Nginx {
     /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port on 127.0.0.1 for HTTPS.
+    pub fn secure_port(&self) -> u16 {
+        self.secure_port
     }
 
     /// The socket in the file system on which it listens as well.
@@ -196,10 +248,27 @@ impl Drop for Nginx {
     }
 }
 
+/// Ports that nobody listens on.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener: TcpListener| listener.local_addr().unwrap().port())
+}
+
 /// One worker, nothing outside of `folder`, a line for each request.
-fn configuration(folder: &Path, port: u16, setup: &Setup) -> String {
+fn configuration(folder: &Path, port: u16, secure_port: u16, setup: &Setup) -> String {
     let folder = folder.display();
-    let Setup { keepalive_requests, server } = setup;
+    let Setup { keepalive_requests, server, https } = setup;
+    let mut secure = String::new();
+    if https.is_some() {
+        write!(
+            secure,
+            "listen 127.0.0.1:{secure_port} ssl backlog=4096;
+        ssl_certificate {folder}/chain.pem;
+        ssl_certificate_key {folder}/key.pem;
+        ssl_protocols TLSv1.2 TLSv1.3;"
+        )
+        .unwrap();
+    }
     // A worker of root's nginx would else be `nobody`, who cannot read the folder.
     let user = if geteuid().is_root() { "user root;" } else { "" };
     let mut temporary = String::new();
@@ -219,13 +288,16 @@ events {{
 }}
 http {{
 {temporary}
-    log_format counted '$connection $connection_requests $status $request_length $bytes_sent $request_uri';
+    log_format counted '$connection $connection_requests $status $request_length $bytes_sent '
+        '$ssl_protocol $ssl_session_reused $ssl_server_name $ssl_alpn_protocol '
+        '$ssl_curve $ssl_curves $ssl_client_s_dn $request_uri';
     access_log {folder}/access.log counted;
     default_type text/html;
     keepalive_requests {keepalive_requests};
     server {{
         listen 127.0.0.1:{port} backlog=4096;
         listen unix:{folder}/nginx.sock;
+        {secure}
         root {folder}/pages;
         {server}
     }}
@@ -237,8 +309,32 @@ http {{
 impl Line {
     fn read(text: &str) -> Self {
         let words: Vec<&str> = text.split(' ').collect();
-        let [connection, request, status, received, sent, path] = words[..] else {
+        let [
+            connection,
+            request,
+            status,
+            received,
+            sent,
+            version,
+            reused,
+            server_name,
+            protocol,
+            group,
+            groups,
+            client,
+            path,
+        ] = words[..]
+        else {
             panic!("odd line in nginx's log: {text:?}");
+        };
+        let secured = || Secured {
+            version: version.to_owned(),
+            resumed: reused == "r",
+            server_name: server_name.to_owned(),
+            protocol: protocol.to_owned(),
+            group: group.to_owned(),
+            groups: groups.to_owned(),
+            client: client.to_owned(),
         };
         Self {
             connection: connection.parse().unwrap(),
@@ -246,6 +342,7 @@ impl Line {
             status: status.parse().unwrap(),
             received: received.parse().unwrap(),
             sent: sent.parse().unwrap(),
+            tls: (version != "-").then(secured),
             path: path.to_owned(),
         }
     }
@@ -269,6 +366,17 @@ impl Log {
     /// Connections that carried a request.
     pub fn connections(&self) -> u64 {
         self.requests_by_connection().len() as u64
+    }
+
+    /// What it says of each connection over TLS, by its number.
+    pub fn secured(&self) -> BTreeMap<u64, Secured> {
+        let secured = |line: &Line| Some((line.connection, line.tls.clone()?));
+        self.lines.iter().filter_map(secured).collect()
+    }
+
+    /// Connections over TLS that resumed an earlier session.
+    pub fn resumed(&self) -> u64 {
+        self.secured().values().filter(|secured| secured.resumed).count() as u64
     }
 
     /// Bytes of all requests.

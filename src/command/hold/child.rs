@@ -1,6 +1,6 @@
 //! The embedded server as a process of its own, so that its memory is its own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -8,8 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustls::pki_types::CertificateDer;
 
 use super::super::Failure;
+use crate::tls::self_signed_pem;
 
 /// How long it may take to end once it is told to.
 const END: Duration = Duration::from_secs(2);
@@ -20,25 +22,33 @@ const TICK: Duration = Duration::from_millis(5);
 pub(super) struct Served {
     child: Child,
     address: SocketAddr,
+    certificate: Option<CertificateDer<'static>>,
 }
 
 impl Served {
-    /// Starts it on a free port of 127.0.0.1, with so many threads on these CPUs.
+    /// Starts it on a free port of 127.0.0.1, with so many threads on these CPUs; over HTTPS with a
+    /// certificate that is made for it here, so that it is known.
     ///
     /// # Errors
     /// Where it cannot be started, with what it said.
-    pub(super) fn start(threads: usize, cpus: &[usize]) -> Result<Self, Failure> {
+    pub(super) fn start(threads: usize, cpus: &[usize], tls: bool) -> Result<Self, Failure> {
         let failed =
             |why: String| Failure::Machine(format!("the embedded server cannot start: {why}"));
         let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
         let mut command = Command::new(program);
-        command.args(["serve", "--http", "127.0.0.1:0", "--threads", &threads.to_string()]);
+        let flag = if tls { "--https" } else { "--http" };
+        command.args(["serve", flag, "127.0.0.1:0", "--threads", &threads.to_string()]);
+        let own =
+            tls.then(self_signed_pem).transpose().map_err(|error| failed(error.to_string()))?;
+        if own.is_some() {
+            command.args(["--cert", "-"]);
+        }
         if !cpus.is_empty() {
             let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
             command.args(["--cpus", &list.join(",")]);
         }
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(if tls { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             // Ctrl-C is ours: it has to stay until its memory is read.
@@ -46,7 +56,13 @@ impl Served {
             .spawn()
             .map_err(|error| failed(error.to_string()))?;
         let stderr = child.stderr.take().expect("it was asked for");
-        let mut served = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let stdin = child.stdin.take();
+        let (certificate, pem) = own.unzip();
+        let address_unknown = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut served = Self { child, address: address_unknown, certificate };
+        if let (Some(mut stdin), Some(pem)) = (stdin, pem) {
+            stdin.write_all(pem.as_bytes()).map_err(|error| failed(error.to_string()))?;
+        }
         served.address = address(stderr).map_err(failed)?;
         Ok(served)
     }
@@ -54,6 +70,11 @@ impl Served {
     /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The certificate that it shows, over HTTPS.
+    pub(super) fn certificate(&self) -> Option<CertificateDer<'static>> {
+        self.certificate.clone()
     }
 
     /// Its process.
@@ -78,8 +99,8 @@ impl Drop for Served {
     }
 }
 
-/// Reads where it listens from what it says: `serving http://127.0.0.1:1234/ with 1 thread`. What
-/// it says later is passed on.
+/// Reads where it listens from what it says: `serving http://127.0.0.1:1234/ with 1 thread`, or
+/// `https`. What it says later is passed on.
 fn address(stderr: ChildStderr) -> Result<SocketAddr, String> {
     let mut lines = BufReader::new(stderr).lines();
     let mut said = String::new();
@@ -96,7 +117,7 @@ fn address(stderr: ChildStderr) -> Result<SocketAddr, String> {
 
 /// The address in a line that names a URL.
 fn listening(line: &str) -> Option<SocketAddr> {
-    let (_, rest) = line.split_once("http://")?;
+    let (_, rest) = line.split_once("https://").or_else(|| line.split_once("http://"))?;
     rest.split('/').next()?.parse().ok()
 }
 
@@ -108,6 +129,8 @@ mod tests {
     fn the_address_is_read() {
         let address = listening("serving http://127.0.0.1:40123/ with 2 threads");
         assert_eq!(address, Some(SocketAddr::from(([127, 0, 0, 1], 40_123))));
+        let address = listening("serving https://127.0.0.1:40124/ with 1 thread");
+        assert_eq!(address, Some(SocketAddr::from(([127, 0, 0, 1], 40_124))));
         assert_eq!(listening("error: cannot serve on 127.0.0.1:80: refused"), None);
     }
 }

@@ -11,6 +11,7 @@ use super::super::Failure;
 use super::super::beside::{self, Beside};
 use super::super::outputs::mode;
 use super::super::run::{cap, facts, outcome};
+use super::super::secure;
 use super::super::signals::Caught;
 use super::site::Site;
 use crate::cli::Output;
@@ -114,13 +115,14 @@ pub(super) fn climb(
     let (watch, outcomes) = beside.finish(zero);
     // Its memory is read, and its processor time is not for what follows.
     drop(site.served.take());
-    let mut facts = facts(&site.plan, &site.addresses, site.features, started_at);
+    let mut facts = facts(&site.plan, &site.addresses, site.roots, site.features, started_at);
     facts.command = "hold".into();
     facts.elapsed_ns = ended_ns - run.start_ns;
     facts.start_ns = run.record_ns;
     facts.interrupted = driven.interrupted;
     facts.recorded_until_ns = run.workers.iter().map(|report| report.outcome.ended_ns).max();
     facts.cap = cap;
+    facts.tls = secure::figures(&site.plan, &run.workers);
     facts.link_bits = beside::link_bits(&site.plan.watching, &site.addresses);
     let Run { workers, levels: stats, record_ns, .. } = run;
     let workers = workers.into_iter().map(outcome).collect();

@@ -3,6 +3,7 @@
 use super::super::Failure;
 use super::super::beside;
 use super::super::run::addresses;
+use super::super::secure;
 use super::child::Served;
 use crate::engine::assignment::Demand;
 use crate::engine::hold::Control;
@@ -13,6 +14,7 @@ use crate::observe::limits::Limits;
 use crate::observe::watch::Source;
 use crate::plan::{HoldPlan, Plan, Target, hold};
 use crate::ring::Features;
+use crate::tls::RootsOrigin;
 use crate::units::format_count;
 
 use std::net::SocketAddr;
@@ -26,6 +28,8 @@ pub(super) struct Site {
     pub(super) addresses: Vec<SocketAddr>,
     /// What the ring can do.
     pub(super) features: Features,
+    /// Where the authorities come from that are trusted, over TLS.
+    pub(super) roots: Option<RootsOrigin>,
     /// The workers' jobs.
     pub(super) jobs: Vec<Job>,
     /// What they are told.
@@ -75,12 +79,15 @@ impl Site {
         }
         plan.dial.sources = sources;
         beside::add_default(&mut plan.watching, &plan.target, &addresses);
-        let jobs = prepare::jobs(&plan, &endpoint, features, descriptors, ports, None)?;
+        let tls = secure::tls(&plan, served.as_ref().and_then(Served::certificate))?;
+        let roots = tls.as_ref().map(|tls| tls.roots.origin());
+        notes.extend(roots.and_then(RootsOrigin::note).map(str::to_owned));
+        let jobs = prepare::jobs(&plan, &endpoint, features, descriptors, ports, tls)?;
         let control = match jobs.first().map(|job| &job.assignment.demand) {
             Some(Demand::Hold { control, .. }) => Arc::clone(control),
             _ => unreachable!("the plan of a hold makes jobs that hold"),
         };
-        Ok(Self { plan, addresses, features, jobs, control, notes, served })
+        Ok(Self { plan, addresses, features, roots, jobs, control, notes, served })
     }
 }
 
@@ -118,10 +125,10 @@ fn enough_threads(
 
 /// The embedded server, where it is the target, which then is an address like others.
 fn serve(plan: &mut Plan, most: u64, descriptors: Limits) -> Result<Option<Served>, Failure> {
-    let Target::Embedded { cpus } = &plan.target else { return Ok(None) };
+    let Target::Embedded { cpus, tls } = &plan.target else { return Ok(None) };
     // Its rings are limited as ours are, and the kernel deals connections out unevenly.
     let threads = prepare::fewest_threads(most + most / 4, descriptors).max(cpus.len());
-    let served = Served::start(threads, cpus)?;
+    let served = Served::start(threads, cpus, *tls)?;
     if plan.watching.sources.is_empty() {
         plan.watching.sources.push(Source::Pid(served.pid()));
     }

@@ -9,6 +9,7 @@ use crate::engine::deadlines::Deadline;
 use crate::engine::fault;
 use crate::http1::response::Stage;
 use crate::ring::{Ring, Slot};
+use crate::stats::errors::NO_CLOSE_NOTIFY;
 use crate::stats::{Fault, FaultKind, Phase};
 
 impl<R: Ring, C: Clock> Worker<'_, R, C> {
@@ -177,7 +178,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 if cut {
                     // Anyone can send a FIN; the server's own end is a close_notify (RFC 8446, 6.1).
                     let fault = Fault {
-                        detail: "no-close-notify",
+                        detail: NO_CLOSE_NOTIFY,
                         ..fault::of_kind(Phase::Body, FaultKind::Truncated, now)
                     };
                     self.close_by_server(slot)?;

@@ -118,6 +118,20 @@ fn what_never_opens_is_waited_for_no_longer_than_it_may_take() {
 }
 
 #[test]
+fn what_opens_more_slowly_than_asked_for_is_waited_for() {
+    let mut world = World::new(u64::MAX);
+    let mut turns = 0;
+    // One in 200 ms, where a hundred a second were asked for.
+    world.pace = 0;
+    let stays = climb(course(&[100]), &mut world, |_, world| {
+        turns += 1;
+        world.pace = u64::from(turns % 10 == 0);
+    });
+    assert_eq!((stays[0].overdue, stays[0].mean_open), (0, 100.0));
+    assert!(stays[0].dwelled_ns.unwrap() - stays[0].began_ns >= 19 * SECOND);
+}
+
+#[test]
 fn workers_that_have_not_looked_yet_are_waited_for() {
     let mut ascent = Ascent::begin(course(&[5]), 0);
     // Nobody has begun to open anything.

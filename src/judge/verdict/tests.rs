@@ -1,6 +1,6 @@
 use super::*;
 use crate::stats::result::LimitedBy as By;
-use crate::stats::samples::{around, closed_run, constant, error, open_run, row};
+use crate::stats::samples::{around, closed_run, constant, error, open_run, row, watched};
 
 type Run = (RunResult, Circumstances);
 
@@ -382,6 +382,157 @@ fn a_closed_model_in_order_is_limited_by_its_connections() {
             limited_by: By::Unknown,
             sure: Sure::Low,
             reason: "not one request was answered",
+        },
+    ]);
+}
+
+#[test]
+fn a_watched_server_whose_cpu_is_full_is_named_for_sure() {
+    check(&[
+        Case {
+            name: "behind, places left",
+            run: open_run,
+            spoil: |result, circumstances| {
+                circumstances.answered = 8_000;
+                result.watch = vec![watched(&[0.97])];
+            },
+            limited_by: By::Server,
+            sure: Sure::High,
+            reason: "the server's CPU is full: nginx used 0.97 of 1 CPUs",
+        },
+        Case {
+            name: "behind, places left, and not full",
+            run: open_run,
+            spoil: |result, circumstances| {
+                circumstances.answered = 8_000;
+                result.watch = vec![watched(&[0.3])];
+            },
+            limited_by: By::Server,
+            sure: Sure::Medium,
+            reason: "the server's CPU is not full: nginx used 0.30",
+        },
+        Case {
+            name: "behind, all places taken, service time flat",
+            run: open_run,
+            spoil: |result, circumstances| {
+                overload(result, circumstances, 20_000.0, 20_200.0);
+                result.watch = vec![watched(&[0.97])];
+            },
+            limited_by: By::Server,
+            sure: Sure::High,
+            reason: "is full",
+        },
+        Case {
+            name: "full, and all in time",
+            run: open_run,
+            spoil: |result, _| result.watch = vec![watched(&[0.97])],
+            limited_by: By::None,
+            sure: Sure::High,
+            reason: "answered in time",
+        },
+        Case {
+            name: "closed",
+            run: closed_run,
+            spoil: |result, _| result.watch = vec![watched(&[0.97])],
+            limited_by: By::Server,
+            sure: Sure::High,
+            reason: "is full",
+        },
+        Case {
+            name: "closed, and not full",
+            run: closed_run,
+            spoil: |result, _| result.watch = vec![watched(&[0.6])],
+            limited_by: By::Connections,
+            sure: Sure::Medium,
+            reason: "is not full: nginx used 0.60",
+        },
+        Case {
+            name: "closed, one thread of many",
+            run: closed_run,
+            spoil: |result, _| {
+                result.watch = vec![watched(&[1.02])];
+                let samples = &mut result.watch[0].samples;
+                samples.iter_mut().for_each(|sample| sample.processes[0].threads = Some(9));
+            },
+            limited_by: By::Connections,
+            sure: Sure::Low,
+            reason: "one thread of the server may be full",
+        },
+        Case {
+            name: "the generator before the server",
+            run: closed_run,
+            spoil: |result, _| {
+                result.watch = vec![watched(&[0.97])];
+                result.generator.workers[0].busy = 0.95;
+            },
+            limited_by: By::Generator,
+            sure: Sure::High,
+            reason: "worker 0",
+        },
+        Case {
+            name: "connects fail while the server idles",
+            run: open_run,
+            spoil: |result, circumstances| {
+                circumstances.answered = 6_000;
+                (result.counts.completed, result.counts.failed) = (6_000, 4_000);
+                result.errors = vec![error(Phase::Connect, FaultKind::Refused, 4_000)];
+                result.watch = vec![watched(&[0.02])];
+            },
+            limited_by: By::Server,
+            sure: Sure::Medium,
+            reason: "while the server idles: a layer before it may block",
+        },
+    ]);
+}
+
+#[test]
+fn a_full_line_is_the_limit() {
+    // 9,000,000 bytes in 10 s are 7.2 Mbit/s.
+    check(&[
+        Case {
+            name: "closed",
+            run: closed_run,
+            spoil: |_, circumstances| circumstances.link_bits = Some(7_500_000),
+            limited_by: By::Link,
+            sure: Sure::High,
+            reason: "the line brought 7.2Mbit/s of the 7.5Mbit/s",
+        },
+        Case {
+            name: "closed, and the server is full too",
+            run: closed_run,
+            spoil: |result, circumstances| {
+                circumstances.link_bits = Some(7_500_000);
+                result.watch = vec![watched(&[0.97])];
+            },
+            limited_by: By::Link,
+            sure: Sure::Medium,
+            reason: "the server's CPU is full",
+        },
+        Case {
+            name: "open, behind",
+            run: open_run,
+            spoil: |_, circumstances| {
+                (circumstances.link_bits, circumstances.answered) = (Some(7_500_000), 8_000);
+            },
+            limited_by: By::Link,
+            sure: Sure::High,
+            reason: "the line brought",
+        },
+        Case {
+            name: "open, all in time",
+            run: open_run,
+            spoil: |_, circumstances| circumstances.link_bits = Some(7_500_000),
+            limited_by: By::None,
+            sure: Sure::High,
+            reason: "answered in time",
+        },
+        Case {
+            name: "half full",
+            run: closed_run,
+            spoil: |_, circumstances| circumstances.link_bits = Some(15_000_000),
+            limited_by: By::Connections,
+            sure: Sure::Low,
+            reason: "wait for their answers",
         },
     ]);
 }

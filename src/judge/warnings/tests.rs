@@ -90,3 +90,27 @@ fn a_stall_matters_to_the_closed_model_only() {
     result.latency.response = stalled;
     assert!(warnings(&result, &circumstances).is_empty());
 }
+
+#[test]
+fn more_threads_than_cpus_take_turns() {
+    check(
+        closed_run,
+        |result, _| {
+            let worker = result.generator.workers[0].clone();
+            result.generator.workers = vec![worker; 8];
+        },
+        "8 worker threads take turns on 1 CPU, and wait for each other: one for each CPU is enough \
+         (-t 1)",
+    );
+}
+
+#[test]
+fn one_is_no_plural() {
+    check(
+        open_run,
+        |r, _| r.counts.dropped = 1,
+        "1 arrival (0.01 %) found no place in time and was",
+    );
+    check(open_run, |r, _| r.counts.unfinished = 1, "1 request had no answer");
+    check(open_run, |r, _| r.latency.response = around(1, 500), "1 sample is few");
+}

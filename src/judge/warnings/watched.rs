@@ -1,10 +1,10 @@
 //! What went wrong on the watched machine, and with the probe.
 
-use crate::judge::server::{cpus, during, generator_cpus, is_local, used, used_by_processes};
+use crate::judge::server::{during, generator_cpus};
 use crate::judge::words::{percent, time};
 use crate::stats::assemble::Circumstances;
 use crate::stats::result::{ProbeResult, RunResult, Sample, WatchRow};
-use crate::units::{format_bytes, format_count};
+use crate::units::{format_bytes, format_count, format_counted};
 
 /// What a hypervisor takes from a machine is noticed from this share on (field practice: at most
 /// 2 % was taken for undisturbed).
@@ -19,7 +19,7 @@ const OTHERS_SHARE: f64 = 0.25;
 /// All warnings of what was watched, once for each machine.
 pub(super) fn warnings(result: &RunResult, circumstances: &Circumstances) -> Vec<String> {
     let mut told = Vec::new();
-    for row in machines(&result.watch) {
+    for row in WatchRow::one_per_machine(&result.watch) {
         let samples = during(row, circumstances.recorded_s);
         let parts = [
             oom_kills(row),
@@ -27,7 +27,7 @@ pub(super) fn warnings(result: &RunResult, circumstances: &Circumstances) -> Vec
             tcp_pressure(row),
             listen_queue(row),
             steal(&samples),
-            others(&samples, if is_local(row) { generator_cpus(result) } else { 0.0 }),
+            others(&samples, if row.is_local() { generator_cpus(result) } else { 0.0 }),
         ];
         told.extend(parts.into_iter().flatten());
     }
@@ -37,26 +37,12 @@ pub(super) fn warnings(result: &RunResult, circumstances: &Circumstances) -> Vec
 
 /// Whether a watched process works on the machine on which the load is made.
 pub(super) fn server_here(result: &RunResult) -> bool {
-    let works = |sample: &Sample| used_by_processes(sample).is_some_and(|cpus| cpus > 0.0);
-    result.watch.iter().any(|row| is_local(row) && row.samples.iter().any(works))
-}
-
-/// A row of each machine: those of this one show the same machine again and again.
-fn machines(rows: &[WatchRow]) -> impl Iterator<Item = &WatchRow> {
-    let local = rows.iter().find(|row| is_local(row));
-    local.into_iter().chain(rows.iter().filter(|row| !is_local(row)))
-}
-
-/// By how much a counter grew over all samples.
-fn growth(row: &WatchRow, counter: fn(&Sample) -> Option<u64>) -> u64 {
-    let mut values = row.samples.iter().filter_map(counter);
-    let Some(first) = values.next() else { return 0 };
-    // It begins anew where the machine was restarted.
-    values.next_back().unwrap_or(first).saturating_sub(first)
+    let works = |sample: &Sample| sample.process_cpus().is_some_and(|cpus| cpus > 0.0);
+    result.watch.iter().any(|row| row.is_local() && row.samples.iter().any(works))
 }
 
 fn oom_kills(row: &WatchRow) -> Option<String> {
-    let kills = growth(row, |sample| sample.oom_kills);
+    let kills = row.growth(|sample| sample.oom_kills);
     (kills > 0).then(|| {
         let killed = if kills == 1 { "process was" } else { "processes were" };
         format!(
@@ -81,8 +67,8 @@ fn swap(row: &WatchRow) -> Option<String> {
 }
 
 fn tcp_pressure(row: &WatchRow) -> Option<String> {
-    let times = growth(row, |sample| sample.tcp_pressures);
-    let ms = growth(row, |sample| sample.tcp_pressure_ms);
+    let times = row.growth(|sample| sample.tcp_pressures);
+    let ms = row.growth(|sample| sample.tcp_pressure_ms);
     (times + ms > 0).then(|| {
         let long = if ms > 0 { format!(" for {}", time(ms as f64 * 1e3)) } else { String::new() };
         format!(
@@ -93,23 +79,23 @@ fn tcp_pressure(row: &WatchRow) -> Option<String> {
 }
 
 fn listen_queue(row: &WatchRow) -> Option<String> {
-    let overflows = growth(row, |sample| sample.listen_overflows);
-    let drops = growth(row, |sample| sample.listen_drops).max(overflows);
+    let overflows = row.growth(|sample| sample.listen_overflows);
+    let drops = row.growth(|sample| sample.listen_drops).max(overflows);
     (drops > 0).then(|| {
         let full = match overflows {
             0 => String::new(),
             overflows => format!(", {} because its queue was full", format_count(overflows)),
         };
         format!(
-            "a listener on the server's machine dropped {} connects{full}: raise the server's \
+            "a listener on the server's machine dropped {}{full}: raise the server's \
              backlog and net.core.somaxconn there, or open connections more slowly (--open-rate)",
-            format_count(drops),
+            format_counted(drops, "connect"),
         )
     })
 }
 
 fn steal(samples: &[&Sample]) -> Option<String> {
-    let steal = mean(samples.iter().filter_map(|s| Some(s.cpu_steal? / cpus(s))))?;
+    let steal = mean(samples.iter().filter_map(|s| Some(s.cpu_steal? / s.whole_cpus())))?;
     (steal > STEAL_SHARE).then(|| {
         format!(
             "the hypervisor gave {} of the CPU of the server's machine to others (steal): repeat \
@@ -121,9 +107,9 @@ fn steal(samples: &[&Sample]) -> Option<String> {
 
 /// A full machine, and neither the server nor the generator fills it.
 fn others(samples: &[&Sample], generator: f64) -> Option<String> {
-    let processes = mean(samples.iter().filter_map(|s| used_by_processes(s)))?;
-    let used = mean(samples.iter().filter_map(|s| used(s)))?;
-    let cpus = cpus(samples.last()?);
+    let processes = mean(samples.iter().filter_map(|s| s.process_cpus()))?;
+    let used = mean(samples.iter().filter_map(|s| s.used_cpus()))?;
+    let cpus = samples.last()?.whole_cpus();
     let others = used - processes - generator;
     (used >= FULL_SHARE * cpus && others >= OTHERS_SHARE * cpus).then(|| {
         format!(
@@ -137,10 +123,10 @@ fn probe(probe: &ProbeResult) -> Option<String> {
     (probe.failed > 0).then(|| {
         let most = probe.failures.iter().max_by_key(|(_, count)| **count);
         format!(
-            "{} of {} probes failed (most often: {}): somebody who came anew got no answer within \
+            "{} of {} failed (most often: {}): somebody who came anew got no answer within \
              1 s; offer less, or see what the server does with new connections then",
             format_count(probe.failed),
-            format_count(probe.sent),
+            format_counted(probe.sent, "probe"),
             most.map_or("", |(failure, _)| failure),
         )
     })

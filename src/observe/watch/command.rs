@@ -59,12 +59,20 @@ impl Running {
         Ok(running)
     }
 
+    /// Tells it to end, with all its children.
+    pub(super) fn ask_to_end(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.signal(Signal::TERM);
+    }
+
     /// Ends it with all its children, and waits until what it wrote is read.
     fn stop(&mut self) {
         let Some(reader) = self.reader.take() else { return self.signal(Signal::KILL) };
-        self.stopping.store(true, Ordering::Release);
-        for signal in [Signal::TERM, Signal::KILL] {
-            self.signal(signal);
+        self.ask_to_end();
+        for is_last in [false, true] {
+            if is_last {
+                self.signal(Signal::KILL);
+            }
             let deadline = Instant::now() + PATIENCE;
             while !reader.is_finished() && Instant::now() < deadline {
                 thread::sleep(POLL);

@@ -183,16 +183,13 @@ impl Watch {
     #[must_use]
     pub fn stop(self, zero: Zero) -> Vec<WatchRow> {
         let (end, interval) = (Instant::now(), self.interval);
-        // Told to end all at once: a command may take its time.
-        let ended: Vec<_> = self
-            .watched
-            .into_iter()
-            .map(|watched| thread::spawn(move || watched.stop(zero, end, interval)))
-            .collect();
-        let join = |thread: JoinHandle<WatchRow>| {
-            thread.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
-        };
-        ended.into_iter().map(join).collect()
+        for watched in &self.watched {
+            // All at once: a command may take its time.
+            if let Work::Command(running) = &watched.work {
+                running.ask_to_end();
+            }
+        }
+        self.watched.into_iter().map(|watched| watched.stop(zero, end, interval)).collect()
     }
 }
 

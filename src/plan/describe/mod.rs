@@ -1,6 +1,9 @@
 //! A plan as it is shown: in a result's `plan` and by `--dry-run`. Secrets are not in it.
 
 mod text;
+mod tls;
+
+pub use tls::TlsDescription;
 
 use std::net::SocketAddr;
 
@@ -12,6 +15,7 @@ use super::{
 };
 use crate::clock::{Nanos, SECOND};
 use crate::http1::request::encode;
+use crate::tls::RootsOrigin;
 use crate::units::format_bits;
 
 /// What stands in place of a value that nobody may see.
@@ -106,7 +110,7 @@ pub struct Amount {
 }
 
 /// Where and how to connect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Network {
     /// What is connected to, as far as it is known, at most 20; a path for a unix socket.
     pub addresses: Vec<String>,
@@ -120,8 +124,8 @@ pub struct Network {
     pub sources: usize,
     /// `fin` or `rst`.
     pub close: &'static str,
-    /// Null: this version speaks plain HTTP.
-    pub tls: Option<&'static str>,
+    /// Null on plain HTTP.
+    pub tls: Option<TlsDescription>,
 }
 
 /// What is looked at beside the load.
@@ -186,7 +190,7 @@ pub fn describe(plan: &Plan, addresses: &[SocketAddr]) -> Description {
         threads: plan.threads,
         cpus: plan.cpus.clone(),
         server_cpus: match &plan.target {
-            Target::Embedded { cpus } => cpus.clone(),
+            Target::Embedded { cpus, .. } => cpus.clone(),
             Target::Origin { .. } => Vec::new(),
         },
         spin: match plan.spin {
@@ -195,6 +199,20 @@ pub fn describe(plan: &Plan, addresses: &[SocketAddr]) -> Description {
             Spin::Always => "always",
         },
         first_request: first_request(plan),
+    }
+}
+
+impl Description {
+    /// With where the authorities came from that are trusted, once they are read: whether the
+    /// system has any is not known before.
+    #[must_use]
+    pub fn with_roots(mut self, origin: RootsOrigin) -> Self {
+        if let Some(tls) = &mut self.network.tls
+            && origin == RootsOrigin::BuiltIn
+        {
+            tls.roots = origin.name();
+        }
+        self
     }
 }
 
@@ -291,7 +309,7 @@ impl Network {
                 Close::Fin => "fin",
                 Close::Rst => "rst",
             },
-            tls: None,
+            tls: TlsDescription::of(plan),
         }
     }
 }
@@ -342,8 +360,13 @@ fn seconds(ns: Nanos) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+
     use super::*;
-    use crate::plan::{Dial, End, Page, Watching};
+    use crate::plan::{Dial, End, Page, Tls, Watching};
+    use crate::tls::{Identity, Settings, Versions};
 
     fn plan(load: Load) -> Plan {
         let page = |target: &str, weight| Page {
@@ -356,6 +379,7 @@ mod tests {
             label: None,
             target: Target::Origin { host: "h".into(), port: 80 },
             dial: Dial { sources: vec![[10, 0, 0, 1].into(); 30], ..Dial::default() },
+            tls: None,
             pages: (0..25).map(|n| page(&format!("/{n}"), n + 1)).collect(),
             pick: Pick::InOrder,
             headers: vec![
@@ -428,6 +452,45 @@ mod tests {
         let json = serde_json::to_value(describe(&plan(closed()), &[])).unwrap();
         assert_eq!((&json["model"], &json["rate"]), (&"closed".into(), &serde_json::Value::Null));
         assert_eq!((&json["connections"], &json["open_rate"]), (&"0..10@30s".into(), &0.5.into()));
+    }
+
+    #[test]
+    fn tls_is_described_without_its_secrets() {
+        let identity = Identity {
+            chain: vec![b"the chain".to_vec().into()],
+            key: Arc::new(PrivatePkcs8KeyDer::from(b"hush".to_vec()).into()),
+        };
+        let mut settings = Settings { versions: Versions::Tls13, ..Settings::new("h.example") };
+        let describe = |settings: &Settings, resume| {
+            let tls = Some(Tls { settings: settings.clone(), resume });
+            describe(&Plan { tls, ..plan(open()) }, &[])
+        };
+        let json = serde_json::to_value(describe(&settings, 0.2)).unwrap();
+        assert_eq!(
+            json["tls"],
+            serde_json::json!({
+                "server_name": "h.example",
+                "verified": true,
+                "roots": "system",
+                "versions": ["1.3"],
+                "resume": 0.2,
+                "groups": ["x25519", "secp256r1", "secp384r1"],
+                "client_certificate": false,
+                "cacert": false,
+            })
+        );
+        let text = describe(&settings, 0.0).to_string();
+        let line = "1.3, h.example verified against the system's roots, no resumption, x25519 ";
+        assert!(text.contains(line), "{text}");
+        let text = describe(&settings, 0.2).with_roots(RootsOrigin::BuiltIn).to_string();
+        assert!(text.contains("webpki-roots") && text.contains("20 % of the sessions"), "{text}");
+
+        settings.identity = Some(identity);
+        settings.insecure = true;
+        let text = describe(&settings, 1.0).to_string();
+        assert!(text.contains("not verified, client certificate, sessions resumed"), "{text}");
+        let json = serde_json::to_string(&describe(&settings, 1.0)).unwrap();
+        assert!(!json.contains("chain") && json.contains("\"client_certificate\":true"), "{json}");
     }
 
     #[test]

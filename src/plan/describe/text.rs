@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::{Amount, Description, Network, Quantity, Watched};
-use crate::units::{format_bytes, format_count};
+use crate::units::{format_bytes, format_count, format_counted};
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,6 +36,9 @@ impl fmt::Display for Description {
             line("picked", if self.pick == "random" { "at random" } else { "in order" })?;
         }
         line("network", &self.network.to_string())?;
+        if let Some(tls) = &self.network.tls {
+            line("TLS", &tls.to_string())?;
+        }
         line("threads", &format!("{} on CPU {}", self.threads, numbers(&self.cpus)))?;
         if !self.server_cpus.is_empty() {
             line("embedded server", &format!("on CPU {}", numbers(&self.server_cpus)))?;
@@ -63,7 +66,19 @@ impl fmt::Display for Description {
     }
 }
 
+impl Quantity {
+    /// So many of something.
+    fn of(&self, noun: &str) -> String {
+        format!("{self} {noun}{}", if *self == Self::Whole(1) { "" } else { "s" })
+    }
+}
+
 impl Amount {
+    /// What an arrival starts.
+    fn arrival(&self) -> &'static str {
+        if self.arrive == Some("clients") { "client" } else { "request" }
+    }
+
     /// The model and how much.
     fn load(&self) -> String {
         if let (Some(levels), Some(dwell_s)) = (&self.levels, self.dwell_s) {
@@ -71,11 +86,10 @@ impl Amount {
         }
         let mut text = match (&self.rate, &self.connections) {
             (Some(rate), _) => {
-                let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
                 let spacing = self.arrivals.unwrap_or("even");
-                format!("open model, {rate} {what} per second, {spacing} spacing")
+                format!("open model, {} per second, {spacing} spacing", rate.of(self.arrival()))
             }
-            (None, Some(places)) => format!("closed model, {places} connections kept busy"),
+            (None, Some(places)) => format!("closed model, {} kept busy", places.of("connection")),
             (None, None) => "closed model".to_owned(),
         };
         if let Some((from, to)) = self.think_s {
@@ -106,8 +120,7 @@ impl Amount {
         if self.levels.is_some() {
             return "after the last level".to_owned();
         }
-        let what = if self.arrive == Some("clients") { "clients" } else { "requests" };
-        let count = self.requests.map(|n| format!("after {} {what}", format_count(n)));
+        let count = self.requests.map(|n| format!("after {}", format_counted(n, self.arrival())));
         let time = self.duration_s.map(|s| format!("after {s} s"));
         let both: Vec<String> = count.into_iter().chain(time).collect();
         format!("{}; then up to {} s for what is in flight", both.join(" or "), self.grace_s)

@@ -1,14 +1,14 @@
 //! A hold: a row a level with a bar, what a connection costs, and how many would fit.
 
 use super::super::page::{Page, Style};
-use super::{connections, counted, errors, generator, requests, statuses, verdict};
+use super::{connections, errors, generator, requests, statuses, verdict};
 use crate::judge::hold::first_failed;
 use crate::judge::objective::Objective;
 use crate::judge::words::time;
 use crate::stats::result::{
     Aborted, Capacity, HoldResult, LevelResult, PerConnection, ProbeResult, RunResult,
 };
-use crate::units::{format_bytes, format_count};
+use crate::units::{format_bytes, format_count, format_counted};
 
 /// Columns of a bar.
 const BAR: usize = 13;
@@ -243,7 +243,7 @@ fn probe(page: &mut Page, target: &Shown<'_>, is_one_of_two: bool) {
     let Some(probe) = target.probe else { return };
     let of = if is_one_of_two { format!("{}: ", target.url) } else { String::new() };
     let Some((level, at_s)) = first_failed(target.levels) else {
-        let text = format!("{of}{} answered in time", counted(probe.sent, "probe"));
+        let text = format!("{of}{} answered in time", format_counted(probe.sent, "probe"));
         return page.entry("Probe", &text, Style::Good);
     };
     let why = probe.failures.iter().max_by_key(|(_, count)| **count);
@@ -368,15 +368,15 @@ mod tests {
         for part in [
             "connections     open    memory     peak      PSS     each   kernel",
             "      5,000    5,000   6.86MiB  6.86MiB  3.43MiB     600B     2MiB █████████████",
-            "          0        0      4MiB     4MiB     2MiB        -     2MiB ███████▋",
+            "          0        0      4MiB  4.00MiB     2MiB        -     2MiB ███████▋",
             "connections connect p95   probe p50   probe max      failed",
-            "      5,000       150µs       300µs      1.20ms      1 of 12",
+            "      5,000       150µs       300µs      1.20ms     1 of 12",
             "at 5,000     server closed 7 of them",
-            "  the server                  600B ± 12B",
-            "  its kernel                         -3B",
-            "  would fit               cannot be told",
+            "  the server                    600B ± 12B",
+            "  its kernel                           -3B",
+            "  would fit                 cannot be told",
             "Room         With the 1MiB",
-            "Probe        first failed at 5,000 connections, 23.4 s after the start; 1 of 36 failed",
+            "Probe        first failed at 5,000 connections, 23.4 s after the start; 1 of 36",
             "mostly connect timeout",
             "Own memory   12.9MiB at 5,000 connections over HTTP, 1KiB each",
             "Notes        a note",

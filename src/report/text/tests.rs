@@ -1,6 +1,7 @@
 use super::*;
 use crate::judge::judge;
-use crate::stats::samples::{closed_run, error, open_run, page};
+use crate::stats::result::{ProbeResult, TlsFigures};
+use crate::stats::samples::{closed_run, error, open_run, page, watched};
 use crate::stats::{FaultKind, Phase};
 
 fn rendered(mut run: (RunResult, crate::stats::assemble::Circumstances)) -> String {
@@ -35,6 +36,36 @@ fn the_closed_model_says_that_it_waits() {
     let text = rendered(closed_run());
     assert!(text.contains("closed model, 50 connections that wait for their answers"), "{text}");
     assert!(!text.contains("offered"), "{text}");
+}
+
+#[test]
+fn what_tls_agreed_on_and_took_is_shown() {
+    let (mut result, circumstances) = open_run();
+    result.connections.tls = Some(TlsFigures {
+        version: Some("TLSv1.3".into()),
+        suite: Some("TLS_AES_128_GCM_SHA256".into()),
+        group: Some("x25519".into()),
+        verified: true,
+        full: 1,
+        resumed: 1_200,
+    });
+    let took = Summary {
+        p50_us: Some(310.0),
+        p99_us: Some(420.0),
+        max_us: Some(1_500.0),
+        ..Summary::default()
+    };
+    result.latency.tls_resumed = took;
+    let text = rendered((result.clone(), circumstances));
+    let agreed = "TLS          TLSv1.3, TLS_AES_128_GCM_SHA256, x25519, certificate verified\n";
+    let took = "             1,200 resumed handshakes: p50 310µs, p99 420µs, max 1.50ms\n";
+    assert!(text.contains(&[agreed, took].concat()), "{text}");
+    assert!(!text.contains("full handshake"), "{text}");
+    result.connections.tls = Some(TlsFigures::default());
+    result.latency.tls_resumed = Summary::default();
+    let text = rendered((result, circumstances));
+    let none = "TLS          no handshake was completed, certificate not verified\n";
+    assert!(text.contains(none), "{text}");
 }
 
 #[test]
@@ -104,4 +135,68 @@ fn a_result_without_answers_reads_too() {
     let text = rendered((result, circumstances));
     assert!(text.contains("Status       no answer"), "{text}");
     assert!(text.contains("not one request was answered"), "{text}");
+}
+
+#[test]
+fn a_watched_server_takes_a_few_lines() {
+    let (mut result, circumstances) = closed_run();
+    let mut row = watched(&[0.9, 0.7]);
+    row.samples[8].mem_available = Some(28 << 20);
+    row.samples[9].listen_drops = Some(17);
+    row.samples[9].tcp_pressure_ms = Some(62_000);
+    row.samples[10] = row.samples[9].clone();
+    row.gaps = vec!["nginx (100) went".to_owned()];
+    result.watch = vec![row.clone(), row];
+    let text = rendered((result, circumstances));
+    // The text as one line, as it was before it was wrapped.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "Watched name:nginx: 2 × nginx, CPU 1.60 on average, 1.60 at most; RSS 68MiB at first,",
+        "machine: 48 % of 4 CPUs on average, 48 % at most; run queue up to 2; 28MiB of memory free",
+        "12 connects dropped by listeners; TCP under memory pressure for 1s",
+        "nginx (100) went",
+    ] {
+        assert!(flat.contains(part), "no {part} in {text}");
+    }
+    assert_eq!(text.matches("machine:").count(), 1, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn a_probe_takes_a_line() {
+    let (mut result, circumstances) = open_run();
+    result.probe = Some(ProbeResult {
+        sent: 12,
+        failed: 3,
+        p50_us: Some(1_200.0),
+        max_us: Some(1_000_000.0),
+        first_failed_s: Some(5.25),
+        failures: [("connect refused".to_owned(), 1), ("head timeout".to_owned(), 2)].into(),
+    });
+    let text = rendered((result.clone(), circumstances));
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "Probe 12 sent, 3 failed (connect refused: 1, head timeout: 2), the first at 5.2 s; \
+                p50 1.20ms, max 1s";
+    assert!(flat.contains(told), "{text}");
+    result.probe = Some(ProbeResult { sent: 1, ..ProbeResult::default() });
+    assert!(render(&result, false).contains("Probe        1 sent, none failed\n"));
+}
+
+#[test]
+fn nothing_is_said_of_what_was_not_watched() {
+    let text = rendered(open_run());
+    assert!(!text.contains("Watched") && !text.contains("Probe"), "{text}");
+}
+
+#[test]
+fn one_is_no_plural_and_a_seed_no_count() {
+    let (mut result, _) = open_run();
+    (result.plan["rate"], result.plan["requests"]) = (1.into(), 1.into());
+    result.plan["seed"] = 4_294_967_295_u64.into();
+    let text = render(&result, false);
+    assert!(text.contains("open model, 1 arrival per second, 1 request, for 10s"), "{text}");
+    assert!(text.contains("seed 4294967295"), "{text}");
+    result.rate.offered = None;
+    result.plan["connections"] = 1.into();
+    assert!(render(&result, false).contains("1 connection that waits for its answer"));
 }

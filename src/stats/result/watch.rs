@@ -99,3 +99,46 @@ pub struct ProcessSample {
     /// CPUs in use since the sample before, 1.0 being one whole.
     pub cpu: Option<f64>,
 }
+
+impl WatchRow {
+    /// Whether it is of the machine that it was taken on, the one on which the load is made.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        !self.source.starts_with("cmd:") && !self.source.starts_with("file:")
+    }
+
+    /// The first row of this machine, and those of others: all rows of this machine show the same.
+    pub fn one_per_machine(rows: &[Self]) -> impl Iterator<Item = &Self> {
+        let local = rows.iter().find(|row| row.is_local());
+        local.into_iter().chain(rows.iter().filter(|row| !row.is_local()))
+    }
+
+    /// By how much a counter grew over all samples.
+    pub fn growth(&self, counter: impl Fn(&Sample) -> Option<u64>) -> u64 {
+        let mut values = self.samples.iter().filter_map(counter);
+        let Some(first) = values.next() else { return 0 };
+        // It begins anew where the machine was restarted.
+        values.next_back().unwrap_or(first).saturating_sub(first)
+    }
+}
+
+impl Sample {
+    /// The unit of `cpu_*`: the machine's CPUs, or 1 where they are shares of it.
+    #[must_use]
+    pub fn whole_cpus(&self) -> f64 {
+        self.cpus.map_or(1.0, f64::from)
+    }
+
+    /// CPUs at work, in user mode and in the kernel.
+    #[must_use]
+    pub fn used_cpus(&self) -> Option<f64> {
+        Some(self.cpu_user? + self.cpu_system?)
+    }
+
+    /// CPUs that the watched processes used; `None` where there are none.
+    #[must_use]
+    pub fn process_cpus(&self) -> Option<f64> {
+        let known: Vec<f64> = self.processes.iter().filter_map(|process| process.cpu).collect();
+        (!known.is_empty()).then(|| known.iter().sum())
+    }
+}

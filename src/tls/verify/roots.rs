@@ -55,6 +55,19 @@ impl RootsOrigin {
             Self::BuiltIn => "webpki-roots",
         }
     }
+
+    /// What a user should know of it, if anything.
+    #[must_use]
+    pub const fn note(self) -> Option<&'static str> {
+        match self {
+            Self::BuiltIn => Some(
+                "this system has no certificates of authorities, so the server's was verified \
+                 against those that are built in (webpki-roots), which age; install them (on \
+                 Debian the package ca-certificates), or give some with --cacert",
+            ),
+            Self::None | Self::Given | Self::System => None,
+        }
+    }
 }
 
 impl Roots {
