@@ -16,6 +16,10 @@ const RECORD_HEADER_LEN: usize = 5;
 /// type and a tag, 17 in all, RFC 8446, 5.2).
 const RECORD_OVERHEAD: usize = 5 + 8 + 16;
 
+/// Two changes of keys, the answer to the peer's and one of our own: they leave before what is
+/// encrypted next (RFC 8446, 4.6.3; a record's header, a message of 5 bytes, 17).
+const KEY_UPDATES_LEN: usize = 2 * (5 + 5 + 17);
+
 /// What the handshake came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
@@ -189,7 +193,7 @@ impl<C: Records> Session<C> {
         let state = self.connection.process(&mut held).state;
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
             let from = output.len();
-            output.resize(from + RECORD_OVERHEAD + 2, 0);
+            output.resize(from + RECORD_OVERHEAD + 2 + KEY_UPDATES_LEN, 0);
             let written = traffic.queue_close_notify(&mut output[from..]).unwrap_or(0);
             output.truncate(from + written);
         }
@@ -242,12 +246,12 @@ impl<C: Records> Session<C> {
     }
 }
 
-/// The most bytes that so much plaintext becomes.
+/// The most bytes that so much plaintext becomes, with what has to leave before it.
 #[must_use]
 pub const fn encrypted_len(plain: usize) -> usize {
     let records = plain.div_ceil(RECORD_LEN);
     let records = if records == 0 { 1 } else { records };
-    plain + records * RECORD_OVERHEAD
+    plain + records * RECORD_OVERHEAD + KEY_UPDATES_LEN
 }
 
 /// Bytes of the whole records at the start of `input`.

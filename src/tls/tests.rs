@@ -217,3 +217,41 @@ fn a_broken_message_is_an_error_and_no_panic() {
         }
     }
 }
+
+/// The request travels with the client's last flight, and the server has a ticket to send.
+#[test]
+fn a_request_in_the_last_flight_can_be_answered() {
+    for versions in [Versions::Tls12, Versions::Tls13] {
+        let (client, server) = pair(&Settings { versions, ..insecure() });
+        let (mut client, mut server) = (client.session(false).unwrap(), server.session().unwrap());
+        let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+        let mut established = false;
+        client.advance(&mut [], &mut to_server, |_| {}).unwrap();
+        while !established {
+            server.advance(&mut to_server, &mut to_client, |_| {}).unwrap();
+            to_server.clear();
+            established =
+                client.advance(&mut to_client, &mut to_server, |_| {}).unwrap().established;
+            to_client.clear();
+        }
+        let from = to_server.len();
+        to_server.resize(from + encrypted_len(7), 0);
+        let len = client.encrypt(b"request", &mut to_server[from..]).unwrap();
+        to_server.truncate(from + len);
+        let mut read = Vec::new();
+        let plain = |bytes: &[u8]| read.extend_from_slice(bytes);
+        let progress = server.advance(&mut to_server, &mut to_client, plain).unwrap();
+        assert!(progress.established && progress.used == to_server.len(), "{versions:?}");
+        assert_eq!(read, b"request", "{versions:?}");
+
+        let from = to_client.len();
+        to_client.resize(from + encrypted_len(6), 0);
+        let len = server.encrypt(b"answer", &mut to_client[from..]).unwrap();
+        to_client.truncate(from + len);
+        let mut read = Vec::new();
+        client
+            .advance(&mut to_client, &mut to_server, |bytes| read.extend_from_slice(bytes))
+            .unwrap();
+        assert_eq!(read, b"answer", "{versions:?}");
+    }
+}

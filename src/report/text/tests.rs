@@ -56,7 +56,7 @@ fn what_tls_agreed_on_and_took_is_shown() {
         ..Summary::default()
     };
     result.latency.tls_resumed = took;
-    let text = rendered((result.clone(), circumstances.clone()));
+    let text = rendered((result.clone(), circumstances));
     let agreed = "TLS          TLSv1.3, TLS_AES_128_GCM_SHA256, x25519, certificate verified\n";
     let took = "             1,200 resumed handshakes: p50 310µs, p99 420µs, max 1.50ms\n";
     assert!(text.contains(&[agreed, took].concat()), "{text}");

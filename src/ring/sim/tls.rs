@@ -24,6 +24,10 @@ pub struct TlsModel {
     pub fails: f64,
     /// How, and how often.
     pub failures: Vec<(HandshakeEnd, u32)>,
+    /// The probability that it does so in the server's second flight.
+    pub fails_late: f64,
+    /// How much of the flight is said before; `None`: drawn.
+    pub fails_at: Option<u32>,
     /// The probability that a connection ends without close_notify.
     pub omits_close_notify: f64,
     /// The probability that the keys are changed between two records, or after a response.
@@ -71,6 +75,8 @@ impl TlsModel {
             tickets: true,
             fails: 0.0,
             failures: HandshakeEnd::ALL.map(|end| (end, 1)).to_vec(),
+            fails_late: 0.0,
+            fails_at: None,
             omits_close_notify: 0.0,
             key_update: 0.0,
             record_len: (16_384, 16_384),
@@ -87,6 +93,7 @@ impl TlsModel {
             ]),
             tickets: dice.chance(0.8),
             fails: dice.pick(&[0.0, 0.0, 0.1, 0.5]),
+            fails_late: 0.3,
             omits_close_notify: dice.pick(&[0.0, 0.5, 1.0]),
             key_update: dice.pick(&[0.0, 0.0, 0.1, 0.5]),
             record_len: dice.pick(&[(16_384, 16_384), (1, 20), (1, 16_384), (1, 1)]),

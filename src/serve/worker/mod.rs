@@ -163,11 +163,15 @@ impl Worker {
         self.fire(now_ns)?;
         self.shared.add(self.thread, &mut self.counted);
         self.ring.enter(self.wait())?;
+        // Short of memory, the kernel may take nothing: what is lent then stays lent.
+        let taken = self.ring.queued() == 0;
         while let Some(completion) = self.ring.next() {
             self.completed(completion)?;
         }
         self.resume()?;
-        self.take_back_lent();
+        if taken {
+            self.take_back_lent();
+        }
         self.ring.publish();
         Ok(())
     }
