@@ -45,6 +45,21 @@ pub(super) fn meaning(args: HoldArgs, machine: &Machine) -> Result<HoldCommand, 
     Ok(HoldCommand { plan, output, dry_run: args.dry_run })
 }
 
+/// What there is in place of a flag that only `run` has.
+pub(super) fn in_place_of(flag: &str) -> Option<&'static str> {
+    Some(match flag {
+        "-c" | "--connections" => "it goes through numbers of connections: --levels 0,1k,5k",
+        "-r" | "-R" | "-q" | "--rate" | "--rps" => {
+            "requests a second over all connections are --traffic 100/s"
+        }
+        "-d" | "-z" | "--duration" => "how long each level is held is --dwell 30s",
+        "-n" | "--requests" => {
+            "each connection makes one request (--no-request: none), and then what --traffic says"
+        }
+        _ => return None,
+    })
+}
+
 /// What all targets have in common.
 struct Shared {
     label: Option<String>,
@@ -264,6 +279,24 @@ mod tests {
         let abort_if = plan(line).abort_if;
         let shown: Vec<String> = abort_if.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["probe_failed>50%", "target_mem_available<200MiB"]);
+    }
+
+    #[test]
+    fn flags_of_run_are_told_by_their_name_here() {
+        for (typed, part) in [
+            ("-c 5", "--levels"),
+            ("--connections=5", "--levels"),
+            ("-r 10", "--traffic 100/s"),
+            ("-d 5s", "--dwell"),
+            ("-n 3", "--no-request"),
+        ] {
+            let line = format!("ringload hold h {typed}");
+            let told = crate::cli::parse(line.split(' ').map(Into::into)).unwrap_err().to_string();
+            assert!(told.contains("hold has no -") && told.contains(part), "{told}");
+        }
+        let told = crate::cli::parse(["ringload", "hold", "h", "--leveles", "1"].map(Into::into));
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("--levels"), "clap's own: {told}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, ValueEnum};
 
 use crate::observe::watch::Source;
@@ -190,7 +190,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
 
 /// The same on a given machine.
 fn parse_on(args: Vec<OsString>, machine: &Machine) -> Result<Command, CliError> {
-    let matches = Typed::command().try_get_matches_from(&args)?;
+    let matches = Typed::command().try_get_matches_from(&args);
+    let matches = matches.map_err(|error| in_place_of_flag(&args, error))?;
     let with_plan = ["run", "hold"].into_iter().find_map(|name| {
         let typed = matches.subcommand_matches(name)?;
         Some((name, typed, typed.get_one::<PathBuf>("plan")?))
@@ -203,6 +204,22 @@ fn parse_on(args: Vec<OsString>, machine: &Machine) -> Result<Command, CliError>
     all.splice(2..2, from_file);
     let matches = Typed::command().try_get_matches_from(all)?;
     meaning(&matches, Some(plan_path), machine)
+}
+
+/// Some flags of `run` have another name where connections are held, which is then told.
+fn in_place_of_flag(args: &[OsString], error: clap::Error) -> CliError {
+    let is_hold = args.get(1).is_some_and(|name| name == "hold");
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag))
+            if is_hold && error.kind() == ErrorKind::UnknownArgument =>
+        {
+            match hold::in_place_of(flag) {
+                Some(other) => usage("hold", &Mistake::new(format!("hold has no {flag}; {other}"))),
+                None => error.into(),
+            }
+        }
+        _ => error.into(),
+    }
 }
 
 /// What the typed arguments mean.

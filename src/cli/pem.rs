@@ -71,7 +71,9 @@ pub(super) fn certificates(
             "{flag}: \"{path}\" holds no certificate (-----BEGIN CERTIFICATE-----); is it in another \
              form, `openssl x509 -in {path} -out cert.pem` makes one of it"
         ),
-        Err(error) => wrong!("{flag}: \"{path}\" is damaged: {error}; copy the file once more"),
+        Err(error) => {
+            wrong!("{flag}: \"{path}\" is damaged: {}; copy the file once more", damage(&error))
+        }
     };
     if let Some(index) = chain.iter().position(|certificate| !is_certificate(certificate)) {
         wrong!(
@@ -102,7 +104,19 @@ fn private_key(flag: &str, path: &Path, bytes: &[u8]) -> Result<PrivateKeyDer<'s
             "{flag}: \"{path}\" holds no key (-----BEGIN PRIVATE KEY-----); is it in another form, \
              `openssl pkey -in {path} -out key.pem` makes one of it"
         ),
-        Err(error) => wrong!("{flag}: \"{path}\" is damaged: {error}; copy the file once more"),
+        Err(error) => {
+            wrong!("{flag}: \"{path}\" is damaged: {}; copy the file once more", damage(&error))
+        }
+    }
+}
+
+/// What is wrong with a file, in words and without its bytes, which may be a key's.
+fn damage(error: &pem::Error) -> &'static str {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "what begins in it has no end (-----END ...-----)",
+        pem::Error::IllegalSectionStart { .. } => "a line that begins with -----BEGIN is cut",
+        pem::Error::Base64Decode(_) => "what stands between BEGIN and END is not base64",
+        _ => "it cannot be read as PEM",
     }
 }
 

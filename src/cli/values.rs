@@ -11,11 +11,8 @@ use super::Sink;
 use crate::clock::{MILLISECOND, Nanos};
 use crate::observe::watch::{Source, SourceError};
 use crate::plan::serve::Stall;
-use crate::plan::{Lifetime, Ratio, Traffic};
+use crate::plan::{Lifetime, MAX_THREADS, Ratio, Traffic};
 use crate::units;
-
-/// The most worker threads that are taken: more than any machine has CPUs to pin them to.
-const MAX_THREADS: u64 = 1024;
 
 /// The largest CPU number that is taken, as in the kernel's largest `NR_CPUS` (8192).
 const MAX_CPU: usize = 8191;
@@ -102,7 +99,7 @@ pub(super) fn traffic(text: &str) -> Result<Traffic, String> {
 pub(super) fn threads(text: &str) -> Result<usize, String> {
     match units::parse_count(text).map_err(|error| error.to_string())? {
         0 => Err("somebody has to do the work; give at least 1, or leave it out".into()),
-        count if count > MAX_THREADS => Err(format!("at most {MAX_THREADS}")),
+        count if count > MAX_THREADS as u64 => Err(format!("at most {MAX_THREADS}")),
         count => Ok(count as usize),
     }
 }

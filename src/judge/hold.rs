@@ -13,6 +13,9 @@ use crate::stats::result::{
 };
 use crate::units::{format_bytes, format_count};
 
+/// What is closed sooner than this after it was opened, in seconds, is closed by no keep-alive timeout.
+const AT_ONCE_S: f64 = 0.5;
+
 /// One level, out of what was seen at it.
 #[derive(Clone, Debug, Default)]
 pub struct Level {
@@ -153,9 +156,13 @@ fn level_notes(
             (true, false) => " (its timeout for a request?)",
             (false, _) => "",
         };
-        let after = after_s.map_or(String::new(), |after_s| {
-            format!(" after about {}{which}", time(after_s.round().max(1.0) * 1e6))
-        });
+        let after = match after_s {
+            Some(after_s) if after_s < AT_ONCE_S => " at once".to_owned(),
+            Some(after_s) => {
+                format!(" after about {}{which}", time(after_s.round().max(1.0) * 1e6))
+            }
+            None => String::new(),
+        };
         notes.push(format!(
             "server closed {} of them{after}",
             format_count(stay.closed_by_server())

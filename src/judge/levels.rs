@@ -21,8 +21,8 @@ pub struct Course {
     pub dwell_ns: Nanos,
     /// How long one connection takes at the most, from its turn to the end of its first request.
     pub patience_ns: Nanos,
-    /// Connections opened per second.
-    pub open_rate: u64,
+    /// From one opening to the next.
+    pub open_interval_ns: Nanos,
 }
 
 /// What is seen at one moment; counts since the start of the first level.
@@ -75,8 +75,8 @@ pub struct Ascent {
     stays: Vec<Stay>,
     /// The stay at this level, as far as it is known.
     stay: Stay,
-    /// How many were tried and were on their way when that was last seen to change, and when.
-    last_seen: ((u64, u64), Nanos),
+    /// How many had come to be open when that was last seen to change, and when.
+    last_opened: (u64, Nanos),
     open: OpenSum,
 }
 
@@ -93,9 +93,7 @@ struct OpenSum {
 impl Course {
     /// How long to wait for `missing` connections at the most.
     fn wait_ns(&self, missing: u64) -> Nanos {
-        let opening_ns =
-            u128::from(missing) * u128::from(SECOND) / u128::from(self.open_rate.max(1));
-        u64::try_from(opening_ns).unwrap_or(Nanos::MAX).saturating_add(self.patience_ns)
+        missing.saturating_mul(self.open_interval_ns).saturating_add(self.patience_ns)
     }
 
     /// About how long all of it takes where nothing goes wrong.
@@ -116,7 +114,7 @@ impl Ascent {
     pub fn begin(course: Course, now: Nanos) -> Self {
         let stay = Stay { wanted: course.levels[0], began_ns: now, ..Stay::default() };
         let (stays, open) = (Vec::new(), OpenSum::default());
-        Self { course, stays, stay, last_seen: ((0, 0), now), open }
+        Self { course, stays, stay, last_opened: (0, now), open }
     }
 
     /// The number of the level that is being reached or held.
@@ -149,13 +147,14 @@ impl Ascent {
             let waited_ns = now.saturating_sub(stay.began_ns);
             let tried = seen.attempted - stay.before.attempted;
             let done = seen.opening == 0 && (tried >= missing || waited_ns >= NOTHING_OPENING_NS);
-            if self.last_seen.0 != (seen.attempted, seen.opening) {
-                self.last_seen = ((seen.attempted, seen.opening), now);
+            if self.last_opened.0 != seen.opened {
+                self.last_opened = (seen.opened, now);
             }
-            // A machine that opens them more slowly than was asked for is waited for, one where
-            // nothing happens is not.
-            let stuck_ns = now.saturating_sub(self.last_seen.1);
-            let is_stuck = stuck_ns >= self.course.patience_ns;
+            // A machine that opens them more slowly than was asked for is waited for. One where
+            // none comes to be open is not: what is refused is tried ever more slowly, and could go
+            // on for hours.
+            let stuck_ns = now.saturating_sub(self.last_opened.1);
+            let is_stuck = stuck_ns >= self.course.wait_ns(1);
             if done || (is_stuck && waited_ns >= self.course.wait_ns(missing)) {
                 stay.overdue = seen.opening;
                 stay.dwelled_ns = Some(now);

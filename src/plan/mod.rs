@@ -21,6 +21,9 @@ pub use pages::{Page, ParsedUrl, Pick};
 pub use profile::{Profile, Ratio, Segment};
 pub use watching::Watching;
 
+/// The most threads that there may be: more than any machine has CPUs to pin them to.
+pub const MAX_THREADS: usize = 1024;
+
 /// One load, resolved from what was typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {

@@ -24,7 +24,7 @@ use crate::judge::objective::Objective;
 use crate::judge::recent::Recent;
 use crate::observe::process;
 use crate::observe::watch::kernel_socket_memory;
-use crate::plan::{Load, Plan, Traffic, hold};
+use crate::plan::{Load, Plan, Ratio, Traffic, hold};
 use crate::probe::{self, ProbeOutcome};
 use crate::report::Progress;
 use crate::report::progress::{Climbing, Planned};
@@ -152,8 +152,14 @@ fn course(plan: &Plan) -> Course {
         levels: levels.iter().map(|&level| level.into()).collect(),
         dwell_ns: *dwell_ns,
         patience_ns: plan.connect_timeout_ns + request_ns + SLACK_NS,
-        open_rate: open_rate.map_or(1, |rate| rate.num / rate.den).max(1),
+        open_interval_ns: open_rate.map_or(0, interval_ns),
     }
+}
+
+/// From one to the next of so many a second.
+fn interval_ns(rate: Ratio) -> Nanos {
+    let ns = u128::from(SECOND) * u128::from(rate.den) / u128::from(rate.num.max(1));
+    Nanos::try_from(ns).unwrap_or(Nanos::MAX)
 }
 
 fn circumstances(plan: &Plan, zero_ns: Nanos) -> Circumstances {

@@ -12,7 +12,7 @@ use crate::engine::{Job, sources};
 use crate::net;
 use crate::observe::limits::Limits;
 use crate::observe::watch::Source;
-use crate::plan::{HoldPlan, Plan, Target, hold};
+use crate::plan::{HoldPlan, MAX_THREADS, Plan, Target, hold};
 use crate::ring::Features;
 use crate::tls::RootsOrigin;
 use crate::units::format_count;
@@ -104,6 +104,9 @@ fn enough_threads(
         return Ok(None);
     }
     let most = format_count(most);
+    if needed > MAX_THREADS {
+        return Err(too_many(&most, needed, descriptors));
+    }
     if asked {
         let typed = plan.threads;
         return Err(Failure::Machine(format!(
@@ -123,11 +126,24 @@ fn enough_threads(
     )))
 }
 
+fn too_many(connections: &str, threads: usize, descriptors: Limits) -> Failure {
+    Failure::Machine(format!(
+        "{connections} connections need {} threads, because a ring holds no more than the limit of \
+         descriptors, {}, and there are at most {MAX_THREADS}; ask for fewer (--levels), or raise \
+         `ulimit -n`",
+        format_count(threads as u64),
+        format_count(descriptors.soft)
+    ))
+}
+
 /// The embedded server, where it is the target, which then is an address like others.
 fn serve(plan: &mut Plan, most: u64, descriptors: Limits) -> Result<Option<Served>, Failure> {
     let Target::Embedded { cpus, tls } = &plan.target else { return Ok(None) };
     // Its rings are limited as ours are, and the kernel deals connections out unevenly.
     let threads = prepare::fewest_threads(most + most / 4, descriptors).max(cpus.len());
+    if threads > MAX_THREADS {
+        return Err(too_many(&format_count(most), threads, descriptors));
+    }
     let served = Served::start(threads, cpus, *tls)?;
     if plan.watching.sources.is_empty() {
         plan.watching.sources.push(Source::Pid(served.pid()));
@@ -156,6 +172,19 @@ mod tests {
         assert!(note.contains("5 threads hold 5,000") && note.contains("1,064"), "{note}");
         assert_eq!((held.threads, &held.cpus[..]), (5, &[0; 5][..]));
         assert_eq!(enough_threads(&mut held, 5_000, asked, limits).unwrap(), None);
+    }
+
+    #[test]
+    fn more_threads_than_there_may_be_are_refused() {
+        let limits = Limits { soft: 1_064, hard: 1_064 };
+        for levels in ["0,2M", "0,4G"] {
+            let (mut held, asked) = plan(levels, &[]);
+            let most = (*hold::levels(&held).last().unwrap()).into();
+            let failure = enough_threads(&mut held, most, asked, limits).unwrap_err();
+            assert_eq!(failure.code(), 3);
+            let text = failure.to_string();
+            assert!(text.contains("at most 1024") && text.contains("ulimit -n"), "{text}");
+        }
     }
 
     #[test]

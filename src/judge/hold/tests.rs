@@ -115,6 +115,11 @@ fn what_closes_is_guessed_by_what_is_sent() {
     assert!(
         note(Circumstances { first_request: false, ..AROUND }).contains("timeout for a request")
     );
+    let mut soon = levels(&[5]);
+    soon[0].stay.after.closed_by_server = 5;
+    soon[0].stay.first_closed_ns = Some(soon[0].stay.began_ns + SECOND / 5);
+    let notes = &conclude(soon, &[], AROUND).levels[0].notes;
+    assert_eq!(notes[0], "server closed 5 of them at once");
     assert_eq!(
         note(Circumstances { idle: false, ..AROUND }),
         "server closed 1 of them after about 1m"

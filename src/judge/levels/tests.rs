@@ -7,7 +7,7 @@ fn course(levels: &[u64]) -> Course {
         levels: levels.to_vec(),
         dwell_ns: 3 * SECOND,
         patience_ns: 2 * SECOND,
-        open_rate: 100,
+        open_interval_ns: 10 * MILLISECOND,
     }
 }
 
@@ -115,6 +115,36 @@ fn what_never_opens_is_waited_for_no_longer_than_it_may_take() {
     let waited_ns = stays[0].dwelled_ns.unwrap() - stays[0].began_ns;
     assert!((3 * SECOND..3 * SECOND + LOOK_INTERVAL_NS).contains(&waited_ns), "{waited_ns}");
     assert_eq!((stays[0].overdue, stays[0].mean_open), (100, 0.0));
+}
+
+#[test]
+fn what_is_refused_ever_more_slowly_is_not_waited_for() {
+    let mut world = World::new(0);
+    let mut turns = 0;
+    // One in a second, of which none is let in.
+    world.pace = 0;
+    let stays = climb(course(&[0, 100]), &mut world, |_, world| {
+        turns += 1;
+        world.pace = u64::from(turns % 50 == 0);
+    });
+    let waited_ns = stays[1].dwelled_ns.unwrap() - stays[1].began_ns;
+    assert!((3 * SECOND..4 * SECOND).contains(&waited_ns), "{waited_ns}");
+    assert_eq!((stays[1].opened(), stays[1].mean_open), (0, 0.0));
+    assert!(stays[1].failed() > 0 && stays[1].overdue > 90, "{:?}", stays[1]);
+}
+
+#[test]
+fn what_is_to_open_slowly_is_waited_for() {
+    let mut world = World::new(u64::MAX);
+    let mut turns = 0;
+    // One in 10 s was asked for, and comes.
+    let course = Course { open_interval_ns: 10 * SECOND, ..course(&[5]) };
+    world.pace = 0;
+    let stays = climb(course, &mut world, |_, world| {
+        turns += 1;
+        world.pace = u64::from(turns % 500 == 0);
+    });
+    assert_eq!((stays[0].overdue, stays[0].mean_open), (0, 5.0));
 }
 
 #[test]

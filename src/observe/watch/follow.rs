@@ -4,6 +4,8 @@ use std::fmt;
 use std::fs;
 use std::time::Instant;
 
+use rustix::process::geteuid;
+
 use super::listeners::{self, Listeners};
 use super::process::{Process, Stat};
 use super::text::Buffer;
@@ -49,7 +51,7 @@ pub(super) struct Follower {
     looks: u32,
     /// The look from which on the port's listeners may be looked for.
     next_search: u32,
-    /// Whether it was told that the listener cannot be seen.
+    /// Whether it was told that the listener cannot be seen, or one was seen.
     told_hidden: bool,
 }
 
@@ -165,13 +167,21 @@ impl Follower {
     fn take_listeners(&mut self, found: Listeners, buffer: &mut Buffer, notes: &mut Vec<String>) {
         match found {
             Listeners::None => {}
-            Listeners::Some(pids) => self.add_roots(&pids, buffer),
+            Listeners::Some(pids) => {
+                // Should it be hidden later, it is about to end: its socket outlives it a little.
+                self.told_hidden = true;
+                self.add_roots(&pids, buffer);
+            }
             Listeners::Hidden => {
                 self.next_search = self.looks.saturating_add(SAMPLES_BETWEEN_SEARCHES);
                 if !std::mem::replace(&mut self.told_hidden, true) {
+                    let who = match geteuid().is_root() {
+                        true => "cannot be seen from here: watch from where it runs",
+                        false => "only root can see: run as root",
+                    };
                     notes.push(format!(
-                        "somebody listens there, but who it is only root can see: run as root, or \
-                         name the process in place of its port ({})",
+                        "somebody listens there, but who it is {who}, or name the process in \
+                         place of its port ({})",
                         self.wanted
                     ));
                 }

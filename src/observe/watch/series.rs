@@ -126,7 +126,7 @@ impl Series {
         gaps.extend(
             self.remarks
                 .into_iter()
-                .map(|(moment, text)| format!("{text} at {:.1} s", seconds(moment))),
+                .map(|(moment, text)| format!("{text} at {}", tenths(seconds(moment)))),
         );
         if self.unkept_remarks > 0 {
             gaps.push(format!("and {} more changes", self.unkept_remarks));
@@ -134,6 +134,11 @@ impl Series {
         let clock_offset_s = skew.map(|skew| round(skew.offset_s, 3));
         WatchRow { source, samples, clock_offset_s, gaps }
     }
+}
+
+/// Seconds for people. What was a moment before the start was at it, and not at -0.0.
+fn tenths(seconds: f64) -> String {
+    format!("{:.1} s", round(seconds, 1) + 0.0)
 }
 
 /// The row of a log that is read at the end: of it what falls between `zero` and `end`, with
@@ -154,7 +159,7 @@ pub(super) fn row_of_log(
         has_unknown_zone |= !stamp.is_zone_known;
         let t_s = round(stamp.unix_s - zero.unix_s(), 3);
         if span.contains(&t_s) {
-            gaps.extend(notes.into_iter().map(|note| format!("{note} at {t_s:.1} s")));
+            gaps.extend(notes.into_iter().map(|note| format!("{note} at {}", tenths(t_s))));
             samples.push(Sample { t_s, ..sample });
         }
     }
