@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::raw::{Raw, read_request};
-use support::{Run, nginx, ringload};
+use support::{Run, child, nginx, ringload, run};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -89,8 +89,10 @@ fn the_embedded_server_is_held_level_by_level() {
 #[test]
 fn a_slope_is_what_the_processes_have_by_hand() {
     let Some(nginx) = nginx::start() else { return };
-    let before = resident(nginx.pid());
     let url = nginx.url("/700");
+    // A worker that has answered has all that it has at the start.
+    assert_eq!(run(&[&url, "-n", "1", "-c", "1"]).code, 0);
+    let before = resident(nginx.pid());
     let child = command(&[&url, "--levels", "0,1k,4k", "--dwell", "2s", "--open-rate", "8k"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -147,6 +149,58 @@ fn a_server_that_closes_idle_connections_is_told() {
     let notes = level["notes"].to_string();
     assert!(notes.contains("server closed 20 of them after about 2s (its keep-alive"), "{notes}");
     assert_eq!(run.count("/counts/failed"), 0, "an idle connection that ends is no failure");
+}
+
+#[test]
+fn a_server_that_closes_at_once_is_told_so() {
+    let server = Raw::start(drop);
+    let run = hold(&[&server.url(), "--levels", "0,10", "--dwell", "300ms"]);
+    assert_eq!(run.code, 0);
+    let level = &levels(&run.result)[1];
+    assert_eq!((&level["closed_by_server"], &level["open"]), (&10.into(), &0.into()), "{level}");
+    let notes = level["notes"].to_string();
+    assert!(notes.contains("at once") && !notes.contains("keep-alive"), "{notes}");
+    assert_eq!(run.count("/counts/failed"), 10, "nothing was answered");
+}
+
+/// What is refused is tried ever more slowly, and must not make an evening of a level.
+#[test]
+fn a_server_that_refuses_all_is_not_waited_for() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let started = Instant::now();
+    let short = ["--connect-timeout", "1s", "--timeout", "1s", "--dwell", "300ms"];
+    let run = hold(&[&[&*format!("http://{address}/"), "--levels", "0,1k"], &short[..]].concat());
+    assert_eq!(run.code, 0);
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    let level = &levels(&run.result)[1];
+    assert_eq!((&level["opened"], &level["fitted"]), (&0.into(), &false.into()), "{level}");
+    assert!(level["failed"].as_u64().unwrap() > 0);
+    assert!(level["notes"].to_string().contains("could not be opened"), "{level}");
+}
+
+#[test]
+fn a_server_that_dies_is_told_at_its_level() {
+    let server = child::serve(&["--http", "127.0.0.1:0"]);
+    let short = ["--connect-timeout", "1s", "--timeout", "1s", "--open-rate", "1k"];
+    let line = [server.url(), "--levels", "0,50,60", "--dwell", "2s"];
+    let child = command(&[&line[..], &short].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(3_500));
+    server.kill();
+    let run = read(child.wait_with_output().unwrap());
+    run.assert_identities();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let levels = levels(&run.result);
+    assert_eq!(levels.len(), 3);
+    let closed: u64 = numbers(levels, "closed_by_server").iter().sum();
+    let failed: u64 = numbers(levels, "failed").iter().sum();
+    assert!(closed >= 50 && failed > 0, "{levels:?}");
+    assert_eq!(run.result["verdict"]["limited_by"], "server");
+    let gaps = run.result["watch"][0]["gaps"].to_string();
+    assert!(gaps.contains(" went at ") && !gaps.contains("root"), "{gaps}");
 }
 
 #[test]
@@ -260,6 +314,18 @@ fn more_than_the_ports_of_one_address_are_refused_elsewhere() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{stderr}");
     assert!(stderr.contains("200,000 connections") && stderr.contains("--source"), "{stderr}");
+}
+
+#[test]
+fn more_than_this_machine_has_threads_for_are_refused() {
+    for url in ["embedded", "http://127.0.0.1:9/"] {
+        let output = command(&[url, "--levels", "0,2G"]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{stderr}");
+        for part in ["2,000,000,000 connections", "ulimit -n", "--levels"] {
+            assert!(stderr.contains(part), "no \"{part}\" in: {stderr}");
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod caddy;
 mod certificates;
 mod clients;
 mod embedded;
+mod files;
+mod interrupts;
 mod loads;
 mod misbehaving;
 mod resumption;
