@@ -30,6 +30,7 @@ fn the_newest_version_that_both_speak() {
         ("", &[][..], "TLSv1.3"),
         ("", &["--tls", "1.2"], "TLSv1.2"),
         ("", &["--tls", "1.3"], "TLSv1.3"),
+        ("ssl_protocols TLSv1.2;", &[], "TLSv1.2"),
     ] {
         let Some((_, tls)) = seen(lines, "https://127.0.0.1:PORT/700", arguments) else { return };
         assert_eq!(tls["version"], version, "{lines} {arguments:?}");

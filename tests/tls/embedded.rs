@@ -111,8 +111,8 @@ fn what_the_server_counted() {
 
 #[test]
 fn the_text_tells_of_tls() {
-    let line = ["run", "embedded+tls", "-n", "100", "-c", "4", "--progress", "none"];
-    let output = ringload().args(line).args(["--requests-per-connection", "5"]).output().unwrap();
+    let line = ["run", "embedded+tls", "-n", "20", "-c", "4", "--progress", "none"];
+    let output = ringload().args(line).arg("--new-connections").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     for part in [

@@ -90,7 +90,7 @@ fn a_key_that_may_not_be_read() {
     let (shown, files, _) = in_order();
     let cert = files.write("cert.pem", shown.leaf_pem());
     let key = files.write("key.pem", shown.key_pem());
-    set_permissions(&key, Permissions::from_mode(0)).unwrap();
+    set_permissions(&key, Permissions::from_mode(0o000)).unwrap();
     let line = ["run", "https://127.0.0.1:9/", "--cert", &cert, "--key", &key];
     refused(&line, &["--key", "key.pem", "ermission denied"]);
 }
