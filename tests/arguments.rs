@@ -50,6 +50,20 @@ fn wrong_use_ends_with_2_and_the_remedy_on_stderr() {
     }
 }
 
+/// Whoever sets these variables means certificates to trust, and no others.
+#[test]
+fn system_certificates_that_are_not_there_are_told() {
+    let mut command = ringload();
+    command.args(["run", "https://127.0.0.1:9/", "-n", "1"]).stdin(Stdio::null());
+    command.env("SSL_CERT_FILE", "/no/such.pem").env_remove("SSL_CERT_DIR");
+    let output = command.output().expect("the binary runs");
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    for part in ["SSL_CERT_FILE", "/no/such.pem", "--cacert"] {
+        assert!(told.contains(part), "no \"{part}\" in: {told}");
+    }
+}
+
 #[test]
 fn help_is_a_result() {
     for arguments in [

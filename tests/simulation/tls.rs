@@ -68,6 +68,8 @@ fn no_cut_matters() {
             config.server.piece_gap_ns = Delay::Constant(MICROSECOND);
             let played = run(twice(versions), config, 1);
             assert_sound(&played, 4, (1, 1), &format!("{versions:?} cut at {at}"));
+            let sent = played.outcome.stats.tally.sent_bytes;
+            assert_eq!(sent, played.truth.bytes_received, "cut at {at}");
         }
     }
 }

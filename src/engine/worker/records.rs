@@ -64,8 +64,12 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
 
     /// TCP is connected; the ClientHello is on its way.
     pub(super) fn shake_hands(&mut self, slot: Slot, now: Nanos) {
+        let security = self.security.as_ref().expect("a worker over TLS");
         let connection = &mut self.connections[slot as usize];
-        connection.secure.as_mut().expect("it has begun").connected_ns = now;
+        let secure = connection.secure.as_mut().expect("it has begun");
+        secure.connected_ns = now;
+        let hello = secure.pending.map(|index| security.pool.get(index));
+        self.recorder.tally.sent_bytes += u64::from(hello.map_or(0, |hello| hello.to));
         connection.enter(State::Handshaking);
     }
 
@@ -318,7 +322,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         read: &Read,
         now: Nanos,
     ) -> io::Result<()> {
-        let security = self.security.as_ref().expect("a worker over TLS");
+        let security = self.security.as_mut().expect("a worker over TLS");
         let missed = security.client.certificate_was_missed();
         let connection = &self.connections[slot as usize];
         let by_server = matches!(error, Error::AlertReceived(_));
@@ -348,7 +352,11 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
                 };
                 self.fail(slot, fault, now)
             }
-            State::Idle if by_server => self.stream_ended(slot, now),
+            State::Idle if by_server => {
+                // Nothing is said to a server that has ended the connection.
+                security.output.clear();
+                self.stream_ended(slot, now)
+            }
             _ => self.unexpected_bytes(slot, now),
         }
     }

@@ -26,19 +26,26 @@
 //! * **Receives** into provided buffers: `ENOBUFS`, a cleared `more`, the end of the stream, an error
 //!   after the data that came before it, an error reported once. Cancelling, with both outcomes of
 //!   each race.
-//! * **Sends** of more than the socket takes; two pending ones on one socket interleave.
+//! * **Sends** of more than the socket takes; two pending ones on one socket interleave; bytes that
+//!   change while a send is pending leave as they are then.
 //! * **Waiting**: timeouts, minimal waits, signals, `EAGAIN`, a worker that is not run for a while.
 //!   A wait that nothing will ever end is a panic, and so is a worker that enters a million times
 //!   to no effect.
 //! * **TCP** as far as a client sees it: refusals, lost and repeated SYNs, ports in TIME_WAIT, FIN and
 //!   RST from both sides, RST for data after a close, a window that does not open.
+//! * **TLS** ([`TlsModel`]), 1.2 and 1.3, by a real session: its flights, tickets, changes of keys and
+//!   answers leave in records of any length, cut and merged at any byte. A handshake may fail at any
+//!   byte of a flight ([`HandshakeEnd`]), and close_notify be left out. What the worker sends must be
+//!   what the session takes: plaintext, a second ClientHello, records in another order, or anything
+//!   after the close_notify, is the worker's bug. Keys and random bytes differ from run to run;
+//!   lengths, and so the run, do not.
 //! * **HTTP**: every kind of response in [`ResponseKind`], cut at any byte; keep-alive limits by number
 //!   and by time; requests checked to be whole, in turn, and on connections that may carry them.
 //!
 //! # What is not
 //!
-//! Listening sockets (`AcceptMulti` gives `EINVAL`); TLS; a receive window on our side; urgent data;
-//! chunked requests; failing allocations in the kernel; several receives that are armed before their
+//! Listening sockets (`AcceptMulti` gives `EINVAL`); early data, empty records, renegotiation and
+//! HelloRetryRequest; a receive window on our side; urgent data; chunked requests; failing allocations in the kernel; several receives that are armed before their
 //! socket connects.
 
 mod buffers;

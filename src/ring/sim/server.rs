@@ -1,5 +1,7 @@
 //! The simulated HTTP server: what each connection does with what arrives.
 
+mod securing;
+
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -7,8 +9,7 @@ use super::config::{Cuts, ResponseKind, ServerModel};
 use super::dice::Dice;
 use super::request::{Request, RequestParser};
 use super::response::{End, Response, Situation, compose};
-use super::session::{Reply, Secure, false_end};
-use super::tls::HandshakeEnd;
+use super::session::Secure;
 use super::truth::{HandshakeTruth, RequestTruth};
 use super::wire::{Act, ConnectionId, Segment, SocketId, Subject, ToClient, ToServer, What, Wire};
 use crate::clock::Nanos;
@@ -377,82 +378,6 @@ impl Server {
         }
     }
 
-    /// Says what the worker's bytes that are here call for, over TLS.
-    fn reply(&mut self, id: ConnectionId, at: Nanos, wire: &mut Wire) {
-        loop {
-            let connection = &mut self.connections[id as usize];
-            let Some(secure) = &mut connection.secure else { return };
-            let Some(mut reply) = secure.next_reply(connection.received) else { return };
-            let handshake_ns = match &self.model.tls {
-                Some(tls) if reply.is_first => wire.dice.delay(tls.handshake_ns),
-                _ => 0,
-            };
-            let at_byte = self.model.tls.as_ref().and_then(|tls| tls.fails_at);
-            let end = reply.end.map(|end| spoil(&mut reply, end, at_byte, &mut wire.dice));
-            let (subject, complete_at) = match reply.finishes {
-                Some(resumed) => {
-                    let (connection, handed_ns) = (id, None);
-                    self.handshakes.push(HandshakeTruth { connection, resumed, handed_ns });
-                    (Subject::Handshake(self.handshakes.len() - 1), reply.complete_at)
-                }
-                None => (Subject::Records, usize::MAX),
-            };
-            let at = at + handshake_ns;
-            self.say(id, at, reply.bytes, subject, complete_at, wire);
-            // A server gives each step its time.
-            self.wait_for_request(id, at, wire);
-            if let Some(end) = end {
-                self.end_handshake(id, at, end, wire);
-                return;
-            }
-        }
-    }
-
-    /// The handshake is over, and so is all that the server has to say.
-    fn end_handshake(&mut self, id: ConnectionId, at: Nanos, end: End, wire: &mut Wire) {
-        let connection = &mut self.connections[id as usize];
-        connection.busy = true;
-        connection.serial += 1;
-        match end {
-            End::Fin => self.close_after_answer(id, at, wire),
-            End::Reset => self.reset(id, at, wire),
-            End::Silent | End::Open => {}
-        }
-    }
-
-    fn update_keys(&mut self, id: ConnectionId, at: Nanos, wire: &mut Wire) {
-        let mut bytes = Vec::new();
-        if let Some(secure) = &mut self.connections[id as usize].secure {
-            secure.update_keys(&mut bytes);
-        }
-        self.say(id, at, bytes, Subject::Records, usize::MAX, wire);
-    }
-
-    /// Sends this in pieces, the first one at once.
-    fn say(
-        &mut self,
-        id: ConnectionId,
-        at: Nanos,
-        bytes: Vec<u8>,
-        subject: Subject,
-        complete_at: usize,
-        wire: &mut Wire,
-    ) {
-        let connection = &mut self.connections[id as usize];
-        let mut ends =
-            cuts(bytes.len(), usize::MAX, connection.said, self.model.cuts, &mut wire.dice);
-        connection.said += bytes.len() as u64;
-        self.bytes_sent += bytes.len() as u64;
-        let bytes = Rc::new(bytes);
-        let (mut at, mut from) = (at, 0);
-        while let Some(to) = ends.pop() {
-            let segment = Segment { bytes: Rc::clone(&bytes), from, to, subject, complete_at };
-            self.towards_client(id, at, ToClient::Data(segment), wire);
-            at += wire.dice.delay(self.model.piece_gap_ns);
-            from = to;
-        }
-    }
-
     fn close_after_answer(&mut self, id: ConnectionId, at: Nanos, wire: &mut Wire) {
         self.connections[id as usize].closing = true;
         let fin_ns = wire.dice.delay(self.model.fin_ns);
@@ -550,21 +475,6 @@ fn begin_request(
         disturbed: connection.disturbed,
     });
     connection.requests_sent += 1;
-}
-
-/// Cuts a flight, and puts in its place what the handshake ends in.
-fn spoil(reply: &mut Reply, end: HandshakeEnd, at: Option<u32>, dice: &mut Dice) -> End {
-    if end != HandshakeEnd::CertificateWanted {
-        let len = reply.bytes.len();
-        let said = at.map_or_else(|| dice.between(0, len as u64) as usize, |at| at as usize);
-        reply.bytes.truncate(said);
-        if reply.bytes.len() < len {
-            reply.complete_at = usize::MAX;
-        }
-    }
-    let (bytes, end) = false_end(end, dice);
-    reply.bytes.extend_from_slice(&bytes);
-    end
 }
 
 /// Where the pieces of `len` bytes end that begin at `offset` in the stream, the first one last.

@@ -118,6 +118,11 @@ impl Secure {
                 "worker bug: connection {id}: bytes after its own close_notify"
             );
         }
+        assert!(
+            self.ruined || may_begin_a_record(&self.cut),
+            "worker bug: connection {id}: what it sends is no TLS: {}",
+            self.cut.escape_ascii()
+        );
         all
     }
 
@@ -270,6 +275,16 @@ fn record_len(model: &TlsModel, len: usize, dice: &mut Dice) -> usize {
     let (low, high) = model.record_len;
     let least = len / RECORDS_MAX + 1;
     (dice.between(u64::from(low), u64::from(high)) as usize).max(least)
+}
+
+/// Whether this may be the beginning of a record (RFC 8446, 5.1 and 5.2).
+fn may_begin_a_record(bytes: &[u8]) -> bool {
+    let kind = bytes.first().is_none_or(|kind| (20..=23).contains(kind));
+    let version = bytes.get(1).is_none_or(|&major| major == 3);
+    let len = bytes
+        .get(3..HEADER_LEN)
+        .is_none_or(|len| u16::from_be_bytes([len[0], len[1]]) <= (1 << 14) + 256);
+    kind && version && len
 }
 
 /// The length of the record at the start of `bytes`, if it is all there.

@@ -54,7 +54,7 @@ pub(super) fn explain(
                 detail: "ca-as-end-entity",
                 words: format!(
                     "the server shows the certificate of an authority (CA:TRUE), {}, as its own; \
-                     if it is meant, give it with --cacert",
+                     if it is meant, give it with --cacert FILE, or check nothing with -k",
                     leaf.subject()
                 ),
             }

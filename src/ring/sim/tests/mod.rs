@@ -5,6 +5,7 @@ mod links;
 mod network;
 mod receiving;
 mod seeds;
+mod tls;
 mod waiting;
 
 use std::net::SocketAddr;
