@@ -160,12 +160,10 @@ fn what_is_watched_is_told_in_the_text_and_in_the_plan() {
     let line = ["run", &url, "-c", "1", "-d", "2s", "--probe", &url, "--quiet", "--color", "never"];
     let output = ringload().args(line).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    for part in
-        ["Watched      port:", "ringload, CPU ", "Probe        2 sent", "machine:", "for 2s"]
+    for part in ["Watched      port:", "ringload, CPU ", "machine:", "sent, none failed", "for 2s"]
     {
-        assert!(text.contains(part) || part.starts_with("Probe"), "no {part} in: {text}");
+        assert!(text.contains(part), "no {part} in: {text}");
     }
-    assert!(text.contains("none failed"), "{text}");
     let line = ["--dry-run", "--watch", "name:nginx", "--link", "267Mbit/s"];
     let output = ringload().args(["run", "h", "--probe", "h/status"]).args(line).output().unwrap();
     let plan = String::from_utf8_lossy(&output.stdout);

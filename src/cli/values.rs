@@ -135,7 +135,8 @@ pub(super) fn positive_duration(text: &str) -> Result<Nanos, String> {
 pub(super) fn run_duration(text: &str) -> Result<Nanos, String> {
     positive_duration(text).map_err(|error| match text.trim().parse::<u64>() {
         Ok(count) if count > 0 => {
-            format!("the unit is missing; write {count}s for seconds, or -n {count} for requests")
+            let requests = units::format_counted(count, "request");
+            format!("the unit is missing; write {count}s for seconds, or -n {count} for {requests}")
         }
         _ => error,
     })

@@ -49,6 +49,8 @@ pub(super) enum CpuState {
     Free,
     /// A process of several threads used as much as one of them can, and may wait for that one.
     OneThread,
+    /// The server may wait for a CPU: something else fills its machine.
+    Crowded,
     /// Nothing more is to be had.
     Full,
 }
@@ -59,6 +61,7 @@ impl CpuUse {
         let words = &self.words;
         match self.state {
             CpuState::Full => format!("the server's CPU is full: {words}"),
+            CpuState::Crowded => format!("the server may wait for a CPU: {words}"),
             CpuState::OneThread => format!("one thread of the server may be full: {words}"),
             CpuState::Free | CpuState::Idle => format!("the server's CPU is not full: {words}"),
         }
@@ -85,7 +88,7 @@ pub(super) fn cpu_use(result: &RunResult, recorded_s: f64, stretch: Stretch) -> 
         let machine = by_machine(&samples, generator, stretch);
         match (processes, machine) {
             // The processes say more than the machine does, unless that one is full.
-            (Some(own), Some(all)) if own.state < CpuState::Full && all.state == CpuState::Full => {
+            (Some(own), Some(all)) if own.state < all.state && all.state >= CpuState::Crowded => {
                 Some(all)
             }
             (own, all) => own.or(all),
@@ -160,7 +163,7 @@ struct Process<'a> {
     cpus: Vec<f64>,
 }
 
-/// The machine as a whole, unless something else than the server fills it.
+/// The machine as a whole.
 fn by_machine(samples: &[&Sample], generator: f64, stretch: Stretch) -> Option<CpuUse> {
     let all = samples.iter().filter_map(|sample| Some((sample.used_cpus()?, sample.whole_cpus())));
     let share = stretch.of(all.map(|(used, cpus)| used / cpus).collect());
@@ -169,18 +172,20 @@ fn by_machine(samples: &[&Sample], generator: f64, stretch: Stretch) -> Option<C
         return None;
     }
     let servers: Vec<f64> = samples.iter().filter_map(|sample| sample.process_cpus()).collect();
-    if !servers.is_empty() {
-        let servers = stretch.of(servers);
-        let others = (share * last.whole_cpus() - generator).max(f64::MIN_POSITIVE);
-        if servers / others < MOSTLY {
-            return None;
-        }
-    }
-    let words = match last.cpus {
+    let elsewhere = (share * last.whole_cpus() - generator).max(f64::MIN_POSITIVE);
+    let by_others = !servers.is_empty() && stretch.of(servers) / elsewhere < MOSTLY;
+    let state = match CpuState::of(share) {
+        CpuState::Full if by_others => CpuState::Crowded,
+        state => state,
+    };
+    let mut words = match last.cpus {
         Some(cpus) => format!("its machine used {:.2} of {cpus} CPUs", share * f64::from(cpus)),
         None => format!("its machine used {} of its CPUs", percent(share)),
     };
-    Some(CpuUse { state: CpuState::of(share), share, words })
+    if state == CpuState::Crowded {
+        words += ", for the most part not in the watched processes";
+    }
+    Some(CpuUse { state, share, words })
 }
 
 impl Stretch {
