@@ -6,11 +6,11 @@
 
 use std::hint::black_box;
 
-use ringload::clock::{Clock, Nanos, SECOND};
+use ringload::clock::{Clock, Nanos};
 use ringload::engine::assignment::{Assignment, Demand, EncodedPage};
 use ringload::engine::worker::{StopFlag, Worker};
 use ringload::http1::response::Scanner;
-use ringload::plan::{Lifetime, Pick, Profile, Ratio, Spin};
+use ringload::plan::{Profile, Ratio};
 use ringload::ring::{
     AddressId, BufferId, BytesId, Completion, Counters, Family, Features, Flags, Kind, Op, Ring,
     Slot, SocketOption, Token, Wait,
@@ -77,31 +77,11 @@ fn pass(count: u64) {
         idempotent: true,
         weight: 1,
     };
+    let demand = Demand::Closed { places: Profile::constant(Ratio::whole(u64::from(SLOTS))) };
     let plan = Assignment {
-        thread: 0,
-        threads: 1,
-        pages: vec![page],
-        pick: Pick::Random,
-        addresses: vec![std::net::SocketAddr::from(([127, 0, 0, 1], 80)).into()],
-        family: Family::V4,
-        sources: Vec::new(),
-        options: Vec::new(),
-        reset_on_close: false,
-        tls: None,
-        demand: Demand::Closed { places: Profile::constant(Ratio::whole(u64::from(SLOTS))) },
-        open_rate: None,
         requests: Some(count),
-        duration_ns: None,
-        warmup_ns: 0,
-        timeout_ns: 10 * SECOND,
-        connect_timeout_ns: 5 * SECOND,
-        grace_ns: 5 * SECOND,
-        lifetime: Lifetime::All,
-        think_ns: None,
-        spin: Spin::Never,
-        batch: false,
-        seed: 1,
         slots: SLOTS,
+        ..Assignment::of_page(page, ([127, 0, 0, 1], 80).into(), demand)
     };
     let settings = Settings { pages: 1, start_ns: 0, end_ns: None, open_model: false };
     let (recorder, _seconds) = Recorder::new(settings);

@@ -7,9 +7,9 @@ use ringload::clock::{Clock, MILLISECOND, Monotonic};
 use ringload::engine::assignment::{Assignment, Demand, EncodedPage};
 use ringload::engine::worker::{Outcome, StopFlag, Worker};
 use ringload::plan::serve::ServePlan;
-use ringload::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin};
+use ringload::plan::{Arrive, Lifetime, Profile, Ratio, Spacing};
+use ringload::ring::Limits;
 use ringload::ring::kernel::KernelRing;
-use ringload::ring::{Family, Limits};
 use ringload::serve::Server;
 use ringload::stats::Recorder;
 use ringload::stats::recorder::Settings;
@@ -81,30 +81,10 @@ fn a_request_in_steady_state_allocates_nothing() {
                 weight: 1,
             };
             let assignment = Assignment {
-                thread: 0,
-                threads: 1,
-                pages: vec![page],
-                pick: Pick::Random,
-                addresses: vec![server.address().into()],
-                family: Family::V4,
-                sources: Vec::new(),
-                options: Vec::new(),
-                reset_on_close: false,
-                tls: None,
-                demand: demand.clone(),
-                open_rate: None,
-                requests: None,
                 duration_ns: Some(duration_ms * MILLISECOND),
-                warmup_ns: 0,
-                timeout_ns: 10_000 * MILLISECOND,
-                connect_timeout_ns: 5_000 * MILLISECOND,
-                grace_ns: 5_000 * MILLISECOND,
                 lifetime,
-                think_ns: None,
-                spin: Spin::Never,
                 batch: true,
-                seed: 1,
-                slots: 64,
+                ..Assignment::of_page(page, server.address(), demand.clone())
             };
             measure(assignment)
         };

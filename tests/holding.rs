@@ -8,7 +8,7 @@ use ringload::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use ringload::engine::assignment::{Assignment, Demand, EncodedPage};
 use ringload::engine::hold::{Control, Held};
 use ringload::engine::worker::{Outcome, StopFlag, Worker};
-use ringload::plan::{Lifetime, Pick, Ratio, Spin, Traffic};
+use ringload::plan::{Ratio, Traffic};
 use ringload::ring::sim::{Delay, ServerModel, SimConfig, SimRing, Truth};
 use ringload::ring::{
     AddressId, BufferId, BytesId, Completion, Counters, Family, Features, Flags, Limits, Op, Ring,
@@ -136,37 +136,17 @@ fn play(traffic: Traffic, first_request: bool, config: SimConfig, script: Script
 fn assignment(demand: Demand) -> Assignment {
     let encode =
         |connection: &str| format!("GET / HTTP/1.1\r\nHost: sim\r\n{connection}\r\n").into_bytes();
+    let page = EncodedPage {
+        keep: encode(""),
+        close: encode("Connection: close\r\n"),
+        head: false,
+        idempotent: true,
+        weight: 1,
+    };
     Assignment {
-        thread: 0,
-        threads: 1,
-        pages: vec![EncodedPage {
-            keep: encode(""),
-            close: encode("Connection: close\r\n"),
-            head: false,
-            idempotent: true,
-            weight: 1,
-        }],
-        pick: Pick::InOrder,
-        addresses: vec![std::net::SocketAddr::from(([127, 0, 0, 1], 80)).into()],
-        family: Family::V4,
-        sources: Vec::new(),
-        options: Vec::new(),
-        reset_on_close: false,
-        tls: None,
-        demand,
         open_rate: Some(Ratio::whole(1_000)),
-        requests: None,
-        duration_ns: None,
-        warmup_ns: 0,
-        timeout_ns: 10 * SECOND,
-        connect_timeout_ns: 5 * SECOND,
-        grace_ns: 5 * SECOND,
-        lifetime: Lifetime::All,
-        think_ns: None,
-        spin: Spin::Never,
         batch: true,
-        seed: 1,
-        slots: 64,
+        ..Assignment::of_page(page, ([127, 0, 0, 1], 80).into(), demand)
     }
 }
 

@@ -1,12 +1,13 @@
 //! What one worker is to do, resolved: addresses, encoded requests, its share of the load.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use socket2::SockAddr;
 
 use super::hold::Control;
 use super::secure::Tls;
-use crate::clock::Nanos;
+use crate::clock::{Nanos, SECOND};
 use crate::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin, Traffic};
 use crate::ring::{Family, SocketOption};
 
@@ -113,6 +114,38 @@ pub struct Assignment {
 }
 
 impl Assignment {
+    /// A load of one page at one address over plain TCP on one thread, without an end, with the
+    /// contract's timeouts: what tests and benchmarks change a field or two of.
+    #[must_use]
+    pub fn of_page(page: EncodedPage, address: SocketAddr, demand: Demand) -> Self {
+        Self {
+            thread: 0,
+            threads: 1,
+            pages: vec![page],
+            pick: Pick::InOrder,
+            addresses: vec![address.into()],
+            family: if address.is_ipv4() { Family::V4 } else { Family::V6 },
+            sources: Vec::new(),
+            options: Vec::new(),
+            reset_on_close: false,
+            tls: None,
+            demand,
+            open_rate: None,
+            requests: None,
+            duration_ns: None,
+            warmup_ns: 0,
+            timeout_ns: 10 * SECOND,
+            connect_timeout_ns: 5 * SECOND,
+            grace_ns: 5 * SECOND,
+            lifetime: Lifetime::All,
+            think_ns: None,
+            spin: Spin::Never,
+            batch: false,
+            seed: 1,
+            slots: 64,
+        }
+    }
+
     /// This worker's part of `total`, which all parts add up to.
     #[must_use]
     pub fn share(&self, total: u64) -> u64 {

@@ -2,12 +2,12 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use ringload::clock::{MILLISECOND, Nanos, SECOND};
+use ringload::clock::{MILLISECOND, Nanos};
 use ringload::engine::assignment::{Assignment, Demand, EncodedPage};
 use ringload::engine::secure::Tls;
 use ringload::plan::{Arrive, Lifetime, Pick, Profile, Ratio, Spacing, Spin};
 use ringload::ring::sim::{Delay, ServerModel, SimConfig};
-use ringload::ring::{Family, Limits, SocketOption};
+use ringload::ring::{Limits, SocketOption};
 use ringload::tls::{self, Roots, Versions};
 
 /// A machine without faults, next to a server that takes so long.
@@ -20,32 +20,7 @@ pub fn exact(service_ns: Nanos) -> SimConfig {
 
 /// A plan without any trait: one page, closed, no limit of time.
 pub fn quiet() -> Assignment {
-    Assignment {
-        thread: 0,
-        threads: 1,
-        pages: vec![page("GET", 0, b"")],
-        pick: Pick::InOrder,
-        addresses: vec![std::net::SocketAddr::from(([127, 0, 0, 1], 80)).into()],
-        family: Family::V4,
-        sources: Vec::new(),
-        options: Vec::new(),
-        reset_on_close: false,
-        tls: None,
-        demand: closed(1),
-        open_rate: None,
-        requests: None,
-        duration_ns: None,
-        warmup_ns: 0,
-        timeout_ns: 10 * SECOND,
-        connect_timeout_ns: 5 * SECOND,
-        grace_ns: 5 * SECOND,
-        lifetime: Lifetime::All,
-        think_ns: None,
-        spin: Spin::Never,
-        batch: false,
-        seed: 1,
-        slots: 64,
-    }
+    Assignment::of_page(page("GET", 0, b""), ([127, 0, 0, 1], 80).into(), closed(1))
 }
 
 /// Over TLS, taking any certificate, resuming this share of the sessions.
