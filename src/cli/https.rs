@@ -101,7 +101,7 @@ fn in_words(client: &Client, error: io::Error) -> io::Error {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match of_tls {
         Some(of_tls) => {
-            let failure = failure::of(of_tls, client.certificate_was_missed());
+            let failure = failure::of(of_tls, client.take_certificate_missed());
             io::Error::other(format!("{}: {}", failure.detail, failure.example))
         }
         None => error,

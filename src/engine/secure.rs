@@ -4,7 +4,10 @@ use rustls::Error;
 
 use super::pool::{Index, Pool};
 use crate::clock::Nanos;
-use crate::tls::{Client, ClientSession, Handshake, Progress, Roots, Settings, encrypted_len};
+use crate::tls::{
+    Client, ClientSession, Handshake, Progress, RECORD_HEADER_LEN, Roots, Settings, encrypted_len,
+    record_len,
+};
 
 /// How a worker's connections are made over TLS.
 #[derive(Clone, Debug)]
@@ -36,16 +39,15 @@ pub(super) struct Secure {
     /// When TCP was connected.
     pub(super) connected_ns: Nanos,
     pub(super) established: bool,
-    /// The server has said that it sends no more.
+    /// The server has said that it sends no more, or nothing more can be said to it.
     pub(super) peer_closed: bool,
+    /// The server asked for a client's certificate, and there was none to show.
+    pub(super) certificate_missed: bool,
     /// Bytes on their way that the socket did not take at once.
     pub(super) pending: Option<Index>,
     /// What goes behind them: nothing may overtake a part of a record.
     pub(super) behind: Vec<u8>,
 }
-
-/// Bytes of a record's header, the last two of which are the length of what follows (RFC 8446, 5.1).
-const RECORD_HEADER_LEN: usize = 5;
 
 impl Security {
     pub(super) fn new(client: Client, resume: f64) -> Self {
@@ -68,6 +70,7 @@ impl Secure {
             connected_ns: 0,
             established: false,
             peer_closed: false,
+            certificate_missed: false,
             pending: None,
             behind: Vec::new(),
         }
@@ -117,10 +120,7 @@ impl Secure {
     /// least 1.
     fn missing(&self) -> usize {
         let have = self.incoming.len();
-        let whole = match self.incoming.get(3..RECORD_HEADER_LEN) {
-            Some(len) => RECORD_HEADER_LEN + usize::from(u16::from_be_bytes([len[0], len[1]])),
-            None => RECORD_HEADER_LEN,
-        };
+        let whole = record_len(&self.incoming).unwrap_or(RECORD_HEADER_LEN);
         // What is waiting may also be whole records that a handshake message is spread over.
         if whole > have { whole - have } else { usize::MAX }
     }

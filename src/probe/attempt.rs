@@ -62,7 +62,7 @@ impl Destination {
         while connection.is_handshaking() {
             connection
                 .complete_io(&mut stream)
-                .map_err(|error| failure(Phase::Tls, &error, tls.certificate_was_missed()))?;
+                .map_err(|error| failure(Phase::Tls, &error, tls.take_certificate_missed()))?;
         }
         ask(&mut StreamOwned::new(connection, stream), &self.request)
     }

@@ -69,12 +69,37 @@ impl Client {
     /// # Errors
     /// Where the settings cannot be carried out.
     pub fn new(settings: &Settings, roots: &Roots) -> Result<Self, ClientError> {
+        Self::with_suites(settings, roots, suites())
+    }
+
+    /// One whose keys encrypt so many records over TLS 1.2, and then no more.
+    #[cfg(test)]
+    pub(crate) fn with_short_keys(settings: &Settings, records: u64) -> Self {
+        let short = suites().into_iter().filter_map(|suite| match suite {
+            SupportedCipherSuite::Tls12(suite) => {
+                let common = rustls::crypto::CipherSuiteCommon {
+                    confidentiality_limit: records,
+                    ..suite.common
+                };
+                let suite = rustls::Tls12CipherSuite { common, ..*suite };
+                Some(SupportedCipherSuite::Tls12(Box::leak(Box::new(suite))))
+            }
+            SupportedCipherSuite::Tls13(_) => None,
+        });
+        Self::with_suites(settings, &Roots::none(), short.collect()).expect("a client")
+    }
+
+    fn with_suites(
+        settings: &Settings,
+        roots: &Roots,
+        cipher_suites: Vec<SupportedCipherSuite>,
+    ) -> Result<Self, ClientError> {
         let name = ServerName::try_from(settings.server_name.as_str())
             .map_err(|_| ClientError::Name(settings.server_name.clone()))?
             .to_owned();
         let provider = Arc::new(CryptoProvider {
             kx_groups: settings.groups.iter().copied().map(supported).collect(),
-            cipher_suites: suites(),
+            cipher_suites,
             ..aws_lc_rs::default_provider()
         });
         let verifier = verify::verifier(settings.insecure, roots, &provider);
@@ -112,13 +137,15 @@ impl Client {
     /// # Errors
     /// Where the system gives no random bytes.
     pub fn buffered(&self) -> Result<ClientConnection, rustls::Error> {
+        self.asked.store(false, Ordering::Relaxed);
         ClientConnection::new(Arc::clone(&self.fresh), self.name.clone())
     }
 
-    /// Whether a server has asked for a client's certificate and there was none to show.
+    /// Whether a server has asked for a client's certificate, and there was none to show, since the
+    /// last call: to be asked after each step of a handshake, to know whose it was.
     #[must_use]
-    pub fn certificate_was_missed(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    pub fn take_certificate_missed(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -54,7 +54,7 @@ impl Failure {
 }
 
 /// Names what went wrong. `certificate_missed`: the server has asked for a client's certificate and
-/// there was none ([`super::Client::certificate_was_missed`]), which is what its refusal is then
+/// there was none ([`super::Client::take_certificate_missed`]), which is what its refusal is then
 /// about.
 #[must_use]
 pub fn of(error: &Error, certificate_missed: bool) -> Failure {

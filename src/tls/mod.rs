@@ -18,7 +18,9 @@ use rustls::pki_types::CertificateDer;
 
 pub use client::{Client, ClientError, ClientSession};
 pub use server::{Server, ServerError, ServerSession, self_signed_pem};
-pub use session::{Handshake, Progress, Records, Session, encrypted_len};
+pub use session::{
+    Handshake, Progress, RECORD_HEADER_LEN, Records, Session, encrypted_len, record_len,
+};
 pub use settings::{Group, Identity, Settings, Versions};
 pub use verify::{Roots, RootsError, RootsOrigin};
 

@@ -10,15 +10,14 @@ use rustls::{
 /// The most plaintext in a record (RFC 8446, 5.1).
 const RECORD_LEN: usize = 16 * 1024;
 /// Bytes of a record's header, the last two of which are the length of what follows.
-const RECORD_HEADER_LEN: usize = 5;
+pub const RECORD_HEADER_LEN: usize = 5;
 /// The most that a record adds to its plaintext: its header of 5 bytes, and what encryption adds
 /// (TLS 1.2 with AES-GCM: an explicit nonce of 8 and a tag of 16, RFC 5288, 3; TLS 1.3: a content
 /// type and a tag, 17 in all, RFC 8446, 5.2).
-const RECORD_OVERHEAD: usize = 5 + 8 + 16;
-
+const RECORD_OVERHEAD: usize = RECORD_HEADER_LEN + 8 + 16;
 /// Two changes of keys, the answer to the peer's and one of our own: they leave before what is
 /// encrypted next (RFC 8446, 4.6.3; a record's header, a message of 5 bytes, 17).
-const KEY_UPDATES_LEN: usize = 2 * (5 + 5 + 17);
+const KEY_UPDATES_LEN: usize = 2 * (RECORD_HEADER_LEN + 5 + 17);
 
 /// What the handshake came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,15 +253,19 @@ pub const fn encrypted_len(plain: usize) -> usize {
     plain + records * RECORD_OVERHEAD + KEY_UPDATES_LEN
 }
 
+/// The length of the record that `input` begins with, its header included; `None` where too little
+/// of the header is there to tell (RFC 8446, 5.1).
+#[must_use]
+pub fn record_len(input: &[u8]) -> Option<usize> {
+    let &[high, low] = input.get(3..RECORD_HEADER_LEN)? else { return None };
+    Some(RECORD_HEADER_LEN + usize::from(u16::from_be_bytes([high, low])))
+}
+
 /// Bytes of the whole records at the start of `input`.
 fn whole_records(input: &[u8]) -> usize {
     let mut whole = 0;
-    while let Some(&[_, _, _, high, low]) = input.get(whole..whole + RECORD_HEADER_LEN) {
-        let end = whole + RECORD_HEADER_LEN + usize::from(u16::from_be_bytes([high, low]));
-        if end > input.len() {
-            break;
-        }
-        whole = end;
+    while let Some(len) = record_len(&input[whole..]).filter(|len| whole + len <= input.len()) {
+        whole += len;
     }
     whole
 }

@@ -236,6 +236,10 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         connection.enter(State::Busy);
         connection.chained = false;
         connection.request = Some(request);
+        if connection.secure.as_ref().is_some_and(|secure| secure.peer_closed) {
+            // Its keys are used up: as on one that the server has closed, nothing was sent.
+            return self.stream_ended(slot, now);
+        }
         Ok(())
     }
 

@@ -102,6 +102,9 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
             }
         });
         ring.recycle(buffer);
+        if state == State::Handshaking {
+            secure.certificate_missed |= security.client.take_certificate_missed();
+        }
         let progress = match taken {
             Ok(progress) => progress,
             Err(error) => return self.session_broke(slot, &error, &read, now),
@@ -215,7 +218,7 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         if !plain.is_empty() {
             match secure.session.encrypt(plain, &mut target[first..]) {
                 Ok(len) => to += len,
-                // The keys are used up: what can be told is that the connection has ended.
+                // The keys are used up, and with them the connection.
                 Err(_) => {
                     security.pool.give_back(index);
                     secure.peer_closed = true;
@@ -323,8 +326,8 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         now: Nanos,
     ) -> io::Result<()> {
         let security = self.security.as_mut().expect("a worker over TLS");
-        let missed = security.client.certificate_was_missed();
         let connection = &self.connections[slot as usize];
+        let missed = connection.secure.as_ref().is_some_and(|secure| secure.certificate_missed);
         let by_server = matches!(error, Error::AlertReceived(_));
         if let Some(Ok(Step::Done { .. })) = read.scanned {
             return self.exchange_done(slot, true, now);
@@ -401,5 +404,59 @@ impl<R: Ring, C: Clock> Worker<'_, R, C> {
         }
         secure.session.close_notify(&mut security.output);
         self.send_secure(slot, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::MILLISECOND;
+    use crate::engine::assignment::{Assignment, Demand, EncodedPage};
+    use crate::engine::secure::{Security, Tls};
+    use crate::engine::worker::StopFlag;
+    use crate::plan::{Profile, Ratio};
+    use crate::ring::Limits;
+    use crate::ring::sim::{ServerModel, SimConfig, SimRing, TlsModel};
+    use crate::stats::Recorder;
+    use crate::stats::recorder::Settings;
+    use crate::tls::{Client, Roots, Versions};
+
+    #[test]
+    fn a_request_for_which_no_keys_are_left_goes_out_on_a_fresh_connection() {
+        let page = EncodedPage {
+            keep: b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n".to_vec(),
+            close: b"GET / HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n\r\n".to_vec(),
+            head: false,
+            idempotent: true,
+            weight: 1,
+        };
+        let settings = tls::Settings {
+            insecure: true,
+            versions: Versions::Tls12,
+            ..tls::Settings::new("localhost")
+        };
+        let demand = Demand::Closed { places: Profile::constant(Ratio::whole(1)) };
+        let plan = Assignment {
+            requests: Some(100),
+            tls: Some(Tls { settings: settings.clone(), roots: Roots::none(), resume: 0.0 }),
+            ..Assignment::of_page(page, ([127, 0, 0, 1], 443).into(), demand)
+        };
+        let mut server = ServerModel::exact(MILLISECOND);
+        server.tls = Some(TlsModel::exact());
+        let limits = Limits { slots: 64, buffers: 64, buffer_len: 4_096, scratch_len: 65_536 };
+        let ring = SimRing::new(SimConfig::exact(limits, server), 1);
+        let clock = ring.clock();
+        let stop = StopFlag::new(0);
+        let recorded = Settings { pages: 1, start_ns: 0, end_ns: None, open_model: false };
+        let (recorder, _seconds) = Recorder::new(recorded);
+        let mut worker = Worker::new(plan, ring, clock, &stop, recorder);
+        // The handshake's last message is one record, so that requests have nine.
+        let client = Client::with_short_keys(&settings, 10);
+        worker.security = Some(Security::new(client, 0.0));
+        let (outcome, ring) = worker.run(0).expect("the ring can be entered");
+        let stats = outcome.stats;
+        stats.check_identities();
+        assert_eq!((stats.completed, stats.failed), (100, 0));
+        assert_eq!((stats.tally.resent, ring.truth().accepted), (11, 12));
     }
 }

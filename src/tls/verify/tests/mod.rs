@@ -167,7 +167,7 @@ fn handshake(settings: &Settings, server: &TestServer) -> Result<(), Failure> {
                 to_client.drain(..progress.used);
                 established |= progress.established;
             }
-            Err(error) => return Err(failure::of(&error, client.certificate_was_missed())),
+            Err(error) => return Err(failure::of(&error, client.take_certificate_missed())),
         }
         to_server.append(&mut output);
     }
